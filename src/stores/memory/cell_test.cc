@@ -189,12 +189,5 @@ TEST(StateCell, ReservingChangesNoState) {
   EXPECT_EQ(load<FixedWindow>(params, lone.cell).count, 1);
 }
 
-TEST(StateCell, AFreshCellLoadsAsAFreshState) {
-  EXPECT_EQ(load<TokenBucket>({}, 0).tat_ns, 0);
-  EXPECT_EQ(load<FixedWindow>({}, 0).count, 0);
-  EXPECT_EQ(load<SlidingCounter>({}, 0).current, 0);
-  EXPECT_EQ(load<SlidingLog>({}, 0).size, 0U);
-}
-
 }  // namespace
 }  // namespace sluice::memory

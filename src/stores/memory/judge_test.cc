@@ -18,7 +18,7 @@ class LoneKey {
   explicit LoneKey(std::string_view home, std::size_t max_bytes = kPlenty)
       : home_(parse_parts(home)), budget_(max_bytes) {}
   ~LoneKey() {
-    release();
+    release_cell(budget_, cell_);
     for (void* block : ballast_) budget_.release(block, 8);
   }
 
@@ -46,14 +46,9 @@ class LoneKey {
   Standing standing_at(Instant now) const { return standing(home_, cell_, now); }
   bool is_fresh_at(Instant now) const { return is_fresh(home_, cell_, now); }
 
-  void release() {
-    release_cell(budget_, cell_);
-    cell_ = 0;
-  }
   void leave_no_room() {
     while (void* block = budget_.allocate(8)) ballast_.push_back(block);
   }
-  std::size_t used_bytes() const { return budget_.used_bytes(); }
 
  private:
   std::vector<AnyPart> home_;
@@ -61,19 +56,6 @@ class LoneKey {
   Cell cell_ = 0;
   std::vector<void*> ballast_;
 };
-
-TEST(Parts, EachHasACellAndAllAreFreed) {
-  constexpr auto kAll =
-      "token_bucket 9/1m & sliding_log 8/1m & sliding_counter 7/1m & fixed_window 6/1m "
-      "anchor=first & sliding_window 5/1m & leaky_bucket 9/1m queue=8";
-  LoneKey key(kAll);
-  for (int i = 0; i < 5; ++i) EXPECT_TRUE(key.take_home()) << i;
-  EXPECT_FALSE(key.take_home());
-  const std::int64_t remaining[] = {4, 3, 2, 1, 0, 4};
-  for (std::size_t i = 0; i < 6; ++i) EXPECT_EQ(key.remaining(kAll, i), remaining[i]) << i;
-  key.release();
-  EXPECT_EQ(key.used_bytes(), 0U);
-}
 
 TEST(Parts, WithoutRoomTheKeyBehavesAsBefore) {
   constexpr auto kBoth = "token_bucket 9/1m & sliding_log 9/1m";

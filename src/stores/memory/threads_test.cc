@@ -12,8 +12,8 @@
 #include <thread>
 #include <vector>
 
-#include "stores/memory/snapshot.h"
 #include "testing/limited_keys.h"
+#include "testing/snapshots.h"
 
 namespace sluice::memory {
 namespace {
@@ -228,15 +228,8 @@ TEST(Threads, SnapshotsAreWrittenWhileOthersDecide) {
     bool last = false;
     do {
       last = deciding == 0;
-      std::string bytes;
-      write_snapshot(store, kStart, [&](std::string_view piece) { bytes += piece; });
       MemoryStore again(small_store());
-      std::string_view rest = bytes;
-      load_snapshot(again, kStart, [&](std::span<char> room) {
-        const std::size_t count = rest.copy(room.data(), room.size());
-        rest.remove_prefix(count);
-        return count;
-      });
+      load(again, kStart, written(store, kStart));
       LimitedKeys same(again, "token_bucket 1000000/1w", "lasting");
       std::uint64_t charged = 0;
       for (std::uint64_t i = 0; i < kKeys; ++i) {
@@ -268,15 +261,8 @@ TEST(Threads, SnapshotsOfALargeKeyAreWholeWhileItChanges) {
       return;
     }
     for (int i = 0; i < 20; ++i) {
-      std::string bytes;
-      write_snapshot(store, now, [&](std::string_view piece) { bytes += piece; });
       MemoryStore again;
-      std::string_view rest = bytes;
-      load_snapshot(again, now, [&](std::span<char> room) {
-        const std::size_t count = rest.copy(room.data(), room.size());
-        rest.remove_prefix(count);
-        return count;
-      });
+      load(again, now, written(store, now));
     }
     is_over = true;
   });
