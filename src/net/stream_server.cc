@@ -142,7 +142,7 @@ std::string cannot_listen(const Address& address, const std::string& why) {
 void check_place(const Address& address) {
   if (address.family != Address::Family::kUnix) return;
   const std::filesystem::path path = address.host;
-  if (::access((path.parent_path() / ".").c_str(), F_OK) != 0) {
+  if (::access((path.parent_path() / ".").c_str(), W_OK | X_OK) != 0) {
     throw ListenError(cannot_listen(address, std::generic_category().message(errno)));
   }
   std::error_code ignored;

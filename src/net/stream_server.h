@@ -27,8 +27,8 @@ struct StreamServerOptions {
 
 inline constexpr std::chrono::seconds kAcceptReports{60};
 
-/// Throws ListenError, as StreamServer does, where the folder of a Unix socket does not exist, or
-/// another file than a socket is at its path. Makes nothing.
+/// Throws ListenError, as StreamServer does, where no file can be made in the folder of a Unix
+/// socket, or another file than a socket is at its path. Makes nothing.
 void check_place(const Address& address);
 
 /// Accepts connections, and serves each by a StreamHandler of its own. It has its own serving

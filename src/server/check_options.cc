@@ -85,7 +85,8 @@ void warn_of_hidden_overrides(const NamedLimit& named, const LogFunction& log) {
         std::find_if(named.overrides.begin(), each, [&](const LimitOverride& other) {
           return is_pattern(other.key) && matches(other.key, each->key);
         });
-    if (before == each || ++hidden > 1) continue;
+    if (before == each) continue;
+    if (++hidden > 1) continue;
     sentence = "the limit " + named.limit.space() + ": the override '" + each->key +
                "' never applies, since '" + before->key + "' stands before it";
   }

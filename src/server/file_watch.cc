@@ -2,6 +2,7 @@
 
 #include <sys/inotify.h>
 
+#include <algorithm>
 #include <boost/asio/buffer.hpp>
 #include <cstring>
 #include <filesystem>
@@ -100,17 +101,18 @@ void FileWatch::on_events(std::size_t bytes) {
     is_ours = is_ours || is_lost || (event.len != 0 && names_.contains(name));
     at += sizeof(event) + event.len;
   }
-  if (is_ours) wait_for_quiet();
+  if (is_ours) wait_for_quiet(kQuiet);
 }
 
-void FileWatch::wait_for_quiet() {
-  quiet_.expires_after(kQuiet);
-  quiet_.async_wait([this](const boost::system::error_code& cancelled) {
+void FileWatch::wait_for_quiet(std::chrono::milliseconds quiet) {
+  quiet_.expires_after(quiet);
+  quiet_.async_wait([this, quiet](const boost::system::error_code& cancelled) {
     if (cancelled) return;
     names_.clear();
     for (const auto& [path, bytes] : known_) watch_folders(path);
     Contents now = contents();
     if (now == known_) return;
+    if (quiet < kGone && has_lost_a_file(now)) return wait_for_quiet(kGone);
     known_ = std::move(now);
     changed_();
   });
@@ -120,6 +122,11 @@ FileWatch::Contents FileWatch::contents() const {
   Contents all;
   for (const auto& [path, bytes] : known_) all[path] = bytes_of(path);
   return all;
+}
+
+bool FileWatch::has_lost_a_file(const Contents& now) const {
+  return std::ranges::any_of(known_,
+                             [&](const auto& file) { return file.second && !now.at(file.first); });
 }
 
 }  // namespace sluice

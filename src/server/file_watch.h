@@ -20,6 +20,9 @@ namespace sluice {
 class FileWatch {
  public:
   static constexpr std::chrono::milliseconds kQuiet{100};
+  /// A file that is not back after this time is reported as removed: some programs remove a file
+  /// before they write it anew.
+  static constexpr std::chrono::milliseconds kGone{1000};
 
   /// The threads that run the context call `changed`. If the system refuses to watch, no change is
   /// reported.
@@ -39,8 +42,9 @@ class FileWatch {
   void watch_folders(const std::string& path);
   void read();
   void on_events(std::size_t bytes);
-  void wait_for_quiet();
+  void wait_for_quiet(std::chrono::milliseconds quiet);
   Contents contents() const;
+  bool has_lost_a_file(const Contents& now) const;
 
   const std::function<void()> changed_;
   boost::asio::posix::stream_descriptor events_;

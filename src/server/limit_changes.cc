@@ -57,7 +57,7 @@ std::string limit_changes(const std::vector<NamedLimit>& before,
   append(line, "added", added);
   append(line, "changed", changed);
   append(line, "removed", removed);
-  return line.empty() ? "the limits are the same" : line;
+  return line.empty() ? "the named limits are the same" : line;
 }
 
 }  // namespace sluice

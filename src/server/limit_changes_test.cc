@@ -31,7 +31,7 @@ TEST(LimitChangesTest, NamesThreeOfEachKind) {
 }
 
 TEST(LimitChangesTest, ComparesAllThatTheFileSays) {
-  const std::string same = "the limits are the same";
+  const std::string same = "the named limits are the same";
   const std::string all =
       "a: {limit: sliding_log 5/1m, key: '{ip}', dry_run: yes, "
       "overrides: [{key: k, limit: sliding_log 6/1m}, {key: m, deny: yes}]}";

@@ -59,7 +59,7 @@ void require_apart(const std::vector<Listening>& all) {
   for (const auto& [protocol, address, tls, passed_socket] : all) {
     const bool is_any_port = address.family != Address::Family::kUnix && address.port == 0;
     if (is_any_port || taken.insert(address.text()).second || passed_socket >= 0) continue;
-    throw ConfigError("the address " + address.text() + " is given twice");
+    throw ConfigError("the address " + address.text() + " is there twice");
   }
 }
 

@@ -111,7 +111,7 @@ TEST(ServerTest, KeepsItsCertificatesWhereTheNewCannotBeUsed) {
 TEST(ServerTest, RefusesInvalidOptions) {
   EXPECT_THAT(refusal(on("nonsense")), HasSubstr("\"nonsense\" is not an address"));
   EXPECT_EQ(refusal({.addresses = {{"http", {"[::1]:1"}}, {"resp", {"127.0.0.1:1", "[0::1]:1"}}}}),
-            "the address [::1]:1 is given twice");
+            "the address [::1]:1 is there twice");
   EXPECT_EQ(refusal({.addresses = {{"resp", {"127.0.0.1:0", "127.0.0.1:0"}}}, .threads = 1}), "");
   EXPECT_EQ(refusal({.addresses = {}}), "there is no address to serve on");
   EXPECT_EQ(refusal({.addresses = {{"telnet", {"127.0.0.1:0"}}}}), "there is no protocol 'telnet'");

@@ -43,6 +43,7 @@ class Configuration(SystemTest):
         examples = [text for kind, text in FENCE.findall(self.page) if kind == "yaml"]
         self.assertTrue(examples)
         for text in examples:
+            text = text.replace("/run/sluice", self.temporary_folder())
             result = sluice("check-config", self.write_file("sluice.yaml", text))
             self.assertEqual(result.returncode, 0, result.stderr)
 

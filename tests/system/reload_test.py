@@ -157,6 +157,10 @@ class Reload(SystemTest):
             self.assertEqual(connection.ask("SLUICE.PEEK", "api", "k")[1], 10)
             self.write(self.listen() + LIMITS.format(10))  # The same bytes as before.
             server.await_output("reloaded: serving ", number)
+        os.unlink(self.path)
+        time.sleep(0.3)  # A program that removes the file before it writes it anew.
+        self.write(self.listen() + LIMITS.format(20))
+        server.await_output("reloaded: serving ", 3)
         self.assertEqual(server.output().count("not reloaded"), 2, server.output())
 
     def test_a_bad_file_keeps_the_old(self):
