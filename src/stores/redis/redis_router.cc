@@ -12,6 +12,8 @@ namespace {
 
 // A server that cannot answer now is asked again after this.
 constexpr std::chrono::milliseconds kLater{3};
+// How much of what a server says an error quotes: each request that waits has a copy.
+constexpr std::size_t kMostQuoted = 256;
 
 // To one server, for as long as the store is open.
 class SingleRouter final : public RedisRouter {
@@ -135,7 +137,7 @@ void RedisRouter::on_refused(PendingRequest& request, Connection& connection,
              (is_doubtful && doubt(connection, text))) {
     request.alone = request.alone || kind == Kind::kTryAgain;
     if (!later_.is_set()) later_.set(kLater);
-    request.refusal = connection.name() + ": " + std::string(text);
+    request.refusal = connection.name() + ": " + std::string(text.substr(0, kMostQuoted));
     asked_later_.push_back(request);
   } else {
     const bool is_of_key = kind == Kind::kNoPerm;
