@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
 #include <stdexcept>
 #include <utility>
 
@@ -119,7 +120,7 @@ std::optional<RemoteWorker::Clock::time_point> RedisRouter::sent_at(const Pendin
 
 std::string_view RedisRouter::abandon(PendingRequest& request) {
   Connection::abandon(request);
-  if (!request.refusal.empty()) return request.refusal;
+  if (request.refusal != nullptr) return *request.refusal;
   const Route route = find(request.slot);
   return route.connection != nullptr ? route.connection->late_error() : nowhere_.late_error();
 }
@@ -137,7 +138,8 @@ void RedisRouter::on_refused(PendingRequest& request, Connection& connection,
              (is_doubtful && doubt(connection, text))) {
     request.alone = request.alone || kind == Kind::kTryAgain;
     if (!later_.is_set()) later_.set(kLater);
-    request.refusal = connection.name() + ": " + std::string(text.substr(0, kMostQuoted));
+    request.refusal = std::make_unique<const std::string>(connection.name() + ": " +
+                                                          std::string(text.substr(0, kMostQuoted)));
     asked_later_.push_back(request);
   } else {
     const bool is_of_key = kind == Kind::kNoPerm;

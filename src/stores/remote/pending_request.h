@@ -43,7 +43,9 @@ struct PendingRequest : ListHook {
   std::uint16_t slot = 0;
   std::uint32_t place = 0;
   void* holder = nullptr;
-  std::string refusal;  // What its server has said last, if that was to ask later.
+  /// What its server has said last, if that was to ask later. On the heap, since it is rare, and
+  /// every request pays for the room.
+  std::unique_ptr<const std::string> refusal;
 
   /// For the RemoteWorker only: the batch that it is a part of; null once it has its answer.
   PendingBatch* batch = nullptr;
