@@ -626,7 +626,7 @@ TEST_F(FallbackPermitsTest, WhatMayHaveBeenGivenLateIsReleasedByTheStoreAlone) {
   EXPECT_TRUE(renew(1, Source::kLocal).allowed);
 }
 
-// Its caller then releases it in the store.
+// The caller of such an acquisition then releases the permit in the store.
 TEST_F(FallbackPermitsTest, AnAnswerSaysWhetherTheStoreMayHaveGivenOne) {
   for (const OnFailure policy : {OnFailure::kLocal, OnFailure::kAllow, OnFailure::kDeny}) {
     wrap({.on_failure = policy}, "concurrency 1");

@@ -250,7 +250,7 @@ TEST_F(AcquireTest, NeedsNoTimerThreadForAReservationThatIsReady) {
             0);
 }
 
-/// By a block of nine hours.
+/// A block of nine hours has denied each of them.
 void expect_blocked(const std::vector<Decision>& answers) {
   for (const Decision& denied : answers) {
     EXPECT_FALSE(denied.allowed);

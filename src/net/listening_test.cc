@@ -146,13 +146,8 @@ TEST(ListeningTest, ProbesTcpPeersThatAreSilentForFiveMinutes) {
 TEST(ListeningTest, LeavesAFileThatIsNoSocket) {
   const Address address{Address::Family::kUnix, temporary_path("file"), 0};
   std::ofstream(address.host) << "precious";
-  try {
-    make_server(address);
-    FAIL();
-  } catch (const ListenError& error) {
-    EXPECT_EQ(error.what(),
-              "cannot listen on " + address.text() + ": the file at this path is not a socket");
-  }
+  EXPECT_EQ(error_of<ListenError>([&] { make_server(address); }),
+            "cannot listen on " + address.text() + ": the file at this path is not a socket");
   EXPECT_EQ(std::filesystem::file_size(address.host), 8U);
   std::filesystem::remove(address.host);
 }

@@ -380,7 +380,7 @@ TEST(VaryingNumbers, AKeyThatDeniesByItsOwnOutlivesOthers) {
       if (std::string_view(row.used) == row.own) continue;
       ASSERT_FALSE(own.take("denied" + std::to_string(i), kStart).allowed);
     }
-    for (std::uint64_t i = 0; i < 45'000; ++i) others.take(key_name(i), kStart, row.cost);
+    for (std::uint64_t i = 0; i < 60'000; ++i) others.take(key_name(i), kStart, row.cost);
     EXPECT_GT(store.counters().evicted, 0U);
     for (std::uint64_t i = 0; i < 500; ++i) {
       ASSERT_FALSE(own.take("denied" + std::to_string(i), kStart).allowed) << row.own << ": " << i;
