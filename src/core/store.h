@@ -171,8 +171,8 @@ class BatchStore : public Store {
 
 /// Decision::taken of a kUnavailable decision if the store may have executed the request. From a
 /// store without a failure policy, 0 there means that it has not; with one that raises the error,
-/// it is 0 in either case. For the acquisition of a permit, a store with a failure policy has it in
-/// any decision, also one of its policy, and also where it raises the error.
+/// it is 0 in either case. Where a permit was to be acquired, a store with a failure policy says so
+/// whatever its policy has answered, and also where it raises the error.
 inline constexpr std::int64_t kTakenUnknown = -1;
 
 /// The most requests that can be asked together.

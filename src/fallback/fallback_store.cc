@@ -152,7 +152,7 @@ class FallbackStore::Settling {
                              FallbackSpace::of(subjects[0]).lends &&
                              takes(request.operation, request.cost);
     answer_by_policy(subjects, requests, decision);
-    // Its caller releases it in the inner store.
+    // So the caller knows that the inner store may count the permit, and can release it there.
     if (may_be_lent) decision.taken = kTakenUnknown;
   }
 

@@ -66,7 +66,7 @@ void warn_of_clear_text(const ServerOptions& options, const std::vector<Listenin
   }
 }
 
-// Who writes an empty list may mean that nobody can log in.
+// An operator who writes `users: []` may expect that the server refuses all clients.
 void warn_of_empty_users(const ServerOptions& options, const LogFunction& log) {
   if (!options.has_empty_users) return;
   log({LogLevel::kWarning, "no_users",
@@ -86,7 +86,8 @@ void warn_of_hidden_overrides(const NamedLimit& named, const LogFunction& log) {
           return is_pattern(other.key) && matches(other.key, each->key);
         });
     if (before == each) continue;
-    if (++hidden > 1) continue;
+    ++hidden;
+    if (hidden > 1) continue;  // One sentence names the first and counts the others.
     sentence = "the limit " + named.limit.space() + ": the override '" + each->key +
                "' never applies, since '" + before->key + "' stands before it";
   }

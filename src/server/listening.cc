@@ -52,8 +52,8 @@ void use_passed_sockets(const std::vector<PassedSocket>& sockets, std::vector<Li
   }
 }
 
-/// Throws ConfigError if an address is there twice. (Several sockets that were passed may have the
-/// same one, and come first.)
+/// Throws ConfigError if an address is there twice. A service manager may pass several sockets of
+/// one address; use_passed_sockets() has put these first.
 void require_apart(const std::vector<Listening>& all) {
   std::set<std::string> taken;
   for (const auto& [protocol, address, tls, passed_socket] : all) {

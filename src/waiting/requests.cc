@@ -104,7 +104,7 @@ AcquireOutcome ask_now(AcquireRequest& request, TimerQueue::TimePoint now) {
     const LimitBinding& binding = *request.claim().binding;
     const auto& requests = question.requests;
     const std::span<const Request> asked(requests.data(), requests.size());
-    // Of one that is not answered, the decision says whether it was sent.
+    // decide() fills in the decision also where it throws: it says whether the request was sent.
     if (asked.size() == 1) {
       binding.store()->decide(asked, kStoreTime, {&outcome.decision, 1});
     } else {
@@ -120,7 +120,7 @@ AcquireOutcome ask_now(AcquireRequest& request, TimerQueue::TimePoint now) {
 void reclaim_unanswered(AcquireRequest& request, AcquireOutcome& outcome,
                         std::shared_ptr<TimerQueue> timer) {
   if (!request.is_for_permit() || outcome.decision.taken != kTakenUnknown) return;
-  outcome.decision.taken = 0;  // The caller is told the decision.
+  outcome.decision.taken = 0;  // The mark is for this function, not for the waiting caller.
   const AcquireClaim& claim = request.claim();
   reclaim(claim.binding, outcome.bound(), claim.key, request.permit, std::move(timer));
   if (outcome.error || outcome.decision.allowed) return;  // There is no next attempt.
