@@ -101,9 +101,9 @@ bench:
 
 fuzz:
 	@tools/setup run test
-	@$(MAKE) -s build/debug/build.ninja
-	@$(call BUILD,debug) --target fuzz_targets
-	@tools/fuzz build/debug $(FUZZ_SECONDS)
+	@$(MAKE) -s build/fuzz/build.ninja
+	@$(call BUILD,fuzz) --target fuzz_targets
+	@tools/fuzz build/fuzz $(FUZZ_SECONDS)
 
 lint:
 	@tools/setup run test lint
