@@ -41,9 +41,11 @@ struct LimitDefinition {
   std::string expression;
   /// At least one; more than one if the expression joins limits with `&`.
   std::vector<AnyPart> parts;
-  /// Each call may name other numbers for its key, as CL.THROTTLE does: a store remembers the last
-  /// numbers of a key if they differ from these.
+  /// Keys may have other numbers than these: a store remembers those by which a key was asked last.
   bool varies = false;
+  /// If it varies: any call may name numbers that no other key has, as those of CL.THROTTLE do. A
+  /// store that has little room for limits forgets keys of such a space first.
+  bool any_numbers = false;
 
   /// Whether the space has a name of its own; otherwise it is that of the expression.
   bool is_named() const { return space != expression; }

@@ -27,10 +27,16 @@ inline std::string key_name(std::uint64_t number) {
   return "key" + std::to_string(number);
 }
 
-/// A limit whose numbers vary from call to call, as with CL.THROTTLE: each key keeps its own.
+/// A limit whose keys may have numbers of their own, as one with overrides.
 inline LimitDefinition varying(std::string_view expression, std::string_view name = "varying") {
   LimitDefinition limit = Limit(expression, name).definition();
   limit.varies = true;
+  return limit;
+}
+/// The same, with any numbers, as CL.THROTTLE.
+inline LimitDefinition any_numbers(std::string_view expression) {
+  LimitDefinition limit = varying(expression);
+  limit.any_numbers = true;
   return limit;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <optional>
 #include <ostream>
 #include <random>
 #include <string>
@@ -412,26 +413,34 @@ TEST(VaryingNumbers, AreNotThoseOfAnotherLimitAtTheSameAddress) {
   }
 }
 
-// A limit gets its first key with numbers of its own, and other numbers for the rest: all that has
-// been denied stays denied, by whichever numbers.
+// A limit gets its first override, or another user with other numbers (a plan), and other numbers
+// for the rest: all that has been denied stays denied, by whichever numbers.
 TEST(VaryingNumbers, MayBeginToVaryWhileTheSpaceHasKeys) {
   constexpr const char* kMany = "token_bucket 1000/1h burst=3000";
   constexpr const char* kOne = "token_bucket 1/1h";
-  MemoryStore store(small_store());
-  LimitedKeys former(store, kMany, "api");
-  for (std::uint64_t i = 0; i < 500; ++i) former.take("former" + std::to_string(i), kStart, 1'000);
-  LimitedKeys one(store, varying(kOne, "api"));
-  LimitedKeys many(store, varying(kMany, "api"));
-  ASSERT_EQ(one.space(), former.space());
-  for (std::uint64_t i = 0; i < 500; ++i) {
-    ASSERT_TRUE(one.take("own" + std::to_string(i), kStart).allowed);
-  }
-  // By these numbers none of the keys so far denies, and all are nearer to fresh.
-  for (std::uint64_t i = 0; i < 45'000; ++i) many.take(key_name(i), kStart, 2'000);
-  EXPECT_GT(store.counters().evicted, 0U);
-  for (std::uint64_t i = 0; i < 500; ++i) {
-    EXPECT_FALSE(one.take("own" + std::to_string(i), kStart).allowed) << i;
-    EXPECT_FALSE(one.take("former" + std::to_string(i), kStart).allowed) << i;
+  for (const bool plans : {false, true}) {
+    SCOPED_TRACE(plans);
+    MemoryStore store(small_store());
+    const auto open = [&](const char* expression) {
+      return plans ? LimitedKeys(store, expression, "api")
+                   : LimitedKeys(store, varying(expression, "api"));
+    };
+    std::optional<LimitedKeys> former(std::in_place, store, kMany, "api");
+    for (int i = 0; i < 500; ++i) former->take("former" + std::to_string(i), kStart, 1'000);
+    if (!plans) former.reset();  // The limit was replaced.
+    LimitedKeys one = open(kOne);
+    LimitedKeys many = open(kMany);
+    ASSERT_EQ(one.space(), many.space());
+    for (int i = 0; i < 500; ++i) {
+      ASSERT_TRUE(one.take("own" + std::to_string(i), kStart).allowed);
+    }
+    // By these numbers none of the keys so far denies, and all are nearer to fresh.
+    for (std::uint64_t i = 0; i < 45'000; ++i) many.take(key_name(i), kStart, 2'000);
+    EXPECT_GT(store.counters().evicted, 0U);
+    for (int i = 0; i < 500; ++i) {
+      EXPECT_FALSE(one.take("own" + std::to_string(i), kStart).allowed) << i;
+      if (!plans) EXPECT_FALSE(one.take("former" + std::to_string(i), kStart).allowed) << i;
+    }
   }
 }
 

@@ -43,6 +43,7 @@ MemorySpace::MemorySpace(std::shared_ptr<LimitTable> limits, LimitId id, const K
                          const LimitDefinition& limit)
     : limits_(std::move(limits)),
       id_(id),
+      keeps_keys_(!limit.any_numbers),
       keeps_records_(memory::keeps_records(limit)),
       salt_(salt) {
   if (limit.varies) begin_to_vary();
@@ -50,7 +51,7 @@ MemorySpace::MemorySpace(std::shared_ptr<LimitTable> limits, LimitId id, const K
 
 MemorySpace::~MemorySpace() {
   delete hints_.load(std::memory_order_relaxed);
-  limits_->let_go(id_);
+  limits_->let_go(*this);
 }
 
 LimitTable::LimitTable(std::size_t max_bytes, const HashSecret& secret)
@@ -78,17 +79,22 @@ LimitTable::Opened LimitTable::open(const LimitDefinition& limit, const Space* h
     Row& known = row(id);
     const PartList& parts = *known.parts.load(std::memory_order_relaxed);
     former = known.data->handle.lock();
+    const bool has_others =
+        former != nullptr && former.use_count() > (former.get() == held ? 2 : 1);
     if (keeps_state(parts, limit.parts)) {
+      const bool differs = parts != limit.parts;
       const bool varied = former != nullptr && former->varies();
+      // As limits of one name with different numbers: the others go on with theirs.
+      const bool varies = limit.varies || (has_others && differs);
       // Once the numbers vary, a key keeps those by which it was asked last.
-      if (!(varied && limit.varies) && parts != limit.parts) {
+      if (differs && !has_others && !(varied && varies)) {
         opened.retired.reset(known.parts.exchange(new PartList(limit.parts)));
       }
-      if (former != nullptr && limit.varies && !varied) former->begin_to_vary();
+      if (former != nullptr && varies && !varied) former->begin_to_vary();
       opened.space = former != nullptr ? former : hold(id, limit);
       return opened;
     }
-    if (former != nullptr && former.use_count() > (former.get() == held ? 2 : 1)) {
+    if (has_others) {
       throw StoreError("memory store: the keys of '" + limit.space + "' are those of '" +
                        describe_parts(parts) + "', which '" + limit.expression +
                        "' cannot take over while others use them");
@@ -114,7 +120,7 @@ std::shared_ptr<MemorySpace> LimitTable::hold(LimitId id, const LimitDefinition&
   auto space = std::make_shared<MemorySpace>(shared_from_this(), id, salt, limit);
   data.handle = space;
   ++held.uses;
-  ++held.holders;
+  if (space->keeps_keys()) ++held.holders;
   return space;
 }
 
@@ -141,9 +147,9 @@ LimitId LimitTable::restore(const Image& image, LimitId space) {
   return id;
 }
 
-void LimitTable::let_go(LimitId id) {
-  --row(id).holders;
-  remove_key(id);
+void LimitTable::let_go(const MemorySpace& space) {
+  if (space.keeps_keys()) --row(space.id()).holders;
+  remove_key(space.id());
 }
 
 // The list that has the row of these numbers of the space, if there is one.
@@ -157,20 +163,18 @@ LimitId& LimitTable::head_of(LimitId space, const PartList& parts) {
   return heads_[hash.low % heads_.size()];
 }
 
-bool LimitTable::has_room(std::size_t bytes) const {
-  return bytes_ + bytes <= max_bytes_ && (!free_.empty() || rows_ < kMaxLimits);
+// Whether there is room for another row of so many bytes, and others stay free.
+bool LimitTable::has_room(std::size_t bytes, std::size_t sixteenths_kept) const {
+  const std::size_t in_use = rows_ - free_.size();
+  return bytes_ + bytes + max_bytes_ / 16 * sixteenths_kept <= max_bytes_ &&
+         in_use + kMaxLimits / 16 * sixteenths_kept < kMaxLimits;
 }
 
 void LimitTable::require_room(const LimitDefinition& limit) const {
-  const std::size_t in_use = rows_ - free_.size();
-  const std::size_t kept_bytes = limit.is_named() ? 0 : max_bytes_ / 8;
-  const std::size_t kept_rows = limit.is_named() ? 0 : kMaxLimits / 8;
-  if (has_room(bytes_of_space(limit.space, limit.parts) + kept_bytes) &&
-      in_use + kept_rows < kMaxLimits) {
-    return;
-  }
-  throw StoreError("memory store: there is no room for another limit: " + std::to_string(in_use) +
-                   " are in use or have keys that are not fresh");
+  if (has_room(bytes_of_space(limit.space, limit.parts), limit.is_named() ? 0 : 2)) return;
+  throw StoreError(
+      "memory store: there is no room for another limit: " + std::to_string(rows_ - free_.size()) +
+      " are in use or have keys that are not fresh");
 }
 
 // The row of a space, with one use, or 0.
@@ -193,8 +197,10 @@ LimitId LimitTable::find_numbers(LimitId head, LimitId space, const PartList& pa
 }
 
 // A row for these numbers of the space, with one use, first in their list, or 0.
-LimitId LimitTable::add_numbers(LimitId& head, LimitId space, const PartList& parts) {
-  const LimitId id = use_row(parts, kNumbersBytes + parts.size() * sizeof(AnyPart), space);
+LimitId LimitTable::add_numbers(LimitId& head, LimitId space, const PartList& parts,
+                                std::size_t sixteenths_kept) {
+  const std::size_t bytes = kNumbersBytes + parts.size() * sizeof(AnyPart);
+  const LimitId id = has_room(bytes, sixteenths_kept) ? use_row(parts, bytes, space) : LimitId{0};
   if (id == 0) return 0;
   ++row(space).uses;
   row(id).next = std::exchange(head, id);
@@ -279,7 +285,7 @@ LimitId LimitTable::add_varying_key(const MemorySpace& space, const LimitDefinit
   if (id != 0) {
     ++row(id).uses;
   } else {
-    id = add_numbers(head, space.id(), limit.parts);
+    id = add_numbers(head, space.id(), limit.parts, limit.any_numbers ? 1 : 0);
   }
   hint.store(id, std::memory_order_relaxed);
   return id;

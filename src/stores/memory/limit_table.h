@@ -34,6 +34,9 @@ class MemorySpace final : public Space {
   }
 
   LimitId id() const { return id_; }
+  /// Whether its keys stay, while a caller holds it, where limits have little room. See
+  /// LimitDefinition::any_numbers.
+  bool keeps_keys() const { return keeps_keys_; }
   /// See LimitDefinition::varies.
   bool varies() const { return hints_.load(std::memory_order_acquire) != nullptr; }
   /// Whether most states are records.
@@ -52,6 +55,7 @@ class MemorySpace final : public Space {
 
   const std::shared_ptr<LimitTable> limits_;
   const LimitId id_;
+  const bool keeps_keys_;
   const bool keeps_records_;
   const KeyHash salt_;
   std::atomic<Hints*> hints_{nullptr};  // Owned. Null unless the numbers vary.
@@ -64,9 +68,10 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
  public:
   static constexpr std::size_t kMaxLimits = 65'535;
 
-  /// The limits may take 4 MiB and a 32nd of `max_bytes` in addition to the keys. An eighth of that
-  /// is kept for limits with a name and for the numbers of spaces whose numbers vary: a caller that
-  /// sends ever-new expressions leaves room for both.
+  /// The limits may take 4 MiB and a 32nd of `max_bytes` in addition to the keys. A sixteenth of
+  /// that is kept for limits with a name and for numbers of their keys, and another one for numbers
+  /// that calls name (LimitDefinition::any_numbers): a client that sends ever-new numbers or
+  /// expressions leaves room for the others.
   LimitTable(std::size_t max_bytes, const HashSecret& secret);
   ~LimitTable();
   LimitTable(const LimitTable&) = delete;
@@ -122,8 +127,10 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
   }
   /// Whether the limit is forgotten with the key that has this id.
   bool has_one_use(LimitId id) const { return row(id).uses.load(std::memory_order_relaxed) == 1; }
-  /// Whether a caller holds the limit's space as its own.
-  bool is_held(LimitId id) const { return row(id).holders.load(std::memory_order_relaxed) != 0; }
+  /// Whether a caller holds the limit's space, which keeps its keys then.
+  bool is_held(LimitId id) const {
+    return row(row(id).space).holders.load(std::memory_order_relaxed) != 0;
+  }
 
   /// For a snapshot: what a limit is, by which it can be made again in another table.
   struct Image {
@@ -155,7 +162,7 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
   struct Row {
     // The keys, holders and rows that need this one. Becomes 1 from 0 only with mutex_ held.
     std::atomic<std::uint32_t> uses{0};
-    std::atomic<std::uint32_t> holders{0};
+    std::atomic<std::uint32_t> holders{0};  // Of a space that keeps_keys().
     std::atomic<const PartList*> parts{nullptr};
     LimitId space = 0;  // The row of its space; its own id, if it is that. 0: not in use.
     // Guarded by mutex_.
@@ -173,11 +180,12 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
   LimitId& head_of(LimitId space, const PartList& parts);
 
   // The following functions need mutex_.
-  bool has_room(std::size_t bytes) const;
+  bool has_room(std::size_t bytes, std::size_t sixteenths_kept = 0) const;
   void require_room(const LimitDefinition& limit) const;
   LimitId add_row(std::string name, const PartList& parts);
   LimitId find_numbers(LimitId head, LimitId space, const PartList& parts) const;
-  LimitId add_numbers(LimitId& head, LimitId space, const PartList& parts);
+  LimitId add_numbers(LimitId& head, LimitId space, const PartList& parts,
+                      std::size_t sixteenths_kept = 0);
   LimitId use_row(const PartList& parts, std::size_t bytes, LimitId space);
   void forget_index(LimitId id);
   std::shared_ptr<MemorySpace> hold(LimitId id, const LimitDefinition& limit);
@@ -187,7 +195,7 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
   LimitId add_varying_key(const MemorySpace& space, const LimitDefinition& limit);
   bool pin_if_equal(LimitId id, const MemorySpace& space, const PartList& parts);
   void drop_unused(LimitId id);
-  void let_go(LimitId id);
+  void let_go(const MemorySpace& space);
 
   const std::size_t max_bytes_;
   HashSecret secret_;

@@ -81,6 +81,39 @@ TEST(Limits, WithoutANameLeaveRoomForNamesAndForNumbersThatVary) {
   }
 }
 
+// As with CL.THROTTLE: a client sends numbers that no other key has, and each of its keys denies.
+TEST(Limits, OfWhichCallsNameTheNumbersLeaveOthersAsTheyAre) {
+  MemoryStore store({.max_bytes = kMiB, .table = {}});
+  LimitedKeys own(store, varying("token_bucket 5/1d", "own"));  // A limit with overrides.
+  own.take("a", store.now());
+  const auto space = store.open_space(any_numbers("token_bucket 1/1h"));
+  std::size_t keys = 0;
+  for (std::size_t full = 0; full < 1'000 && keys < 70'000; ++keys) {
+    const LimitDefinition numbers = any_numbers(numbered("token_bucket 1/1h", keys));
+    const std::string key = key_name(keys);
+    const Request request{.limit = &numbers,
+                          .space = space.get(),
+                          .key = key,
+                          .cost = static_cast<std::int64_t>(keys) + 1};
+    Decision decision;
+    store.decide({&request, 1}, kStoreTime, {&decision, 1});
+    full += decision.source == Source::kFull ? 1 : 0;
+  }
+  ASSERT_LT(keys, 70'000U) << "there is no bound";
+  // Opening limits makes room for others at the expense of those keys.
+  for (std::size_t i = 0; i < 20'000; ++i) {
+    try {
+      LimitedKeys(store, numbered("token_bucket 2/1d", i));
+    } catch (const StoreError&) {  // There is no room for expressions.
+    }
+  }
+  EXPECT_EQ(own.peek("a", store.now()).remaining, 4);
+  for (int i = 0; i < 256; ++i) {
+    LimitedKeys named(store, varying("token_bucket 1/1d", "named" + std::to_string(i)));
+    EXPECT_TRUE(named.take("a", store.now()).allowed);
+  }
+}
+
 TEST(Limits, ThatAreRefusedLeaveTheFormerOneAsItIs) {
   MemoryStore store({.max_bytes = kMiB, .table = {}});
   const Limit bucket("token_bucket 1/1h", "login");

@@ -112,9 +112,9 @@ class Table {
   void wait_for_readers();
 
   /// For the limits, if they have little room: forgets fresh keys of some shards, and if they have
-  /// hardly any room, keys that do not deny, of limits whose spaces no caller holds and of spaces
-  /// whose numbers vary. All keys have their turn within a few thousand calls. Takes one lock at a
-  /// time, for 128 lines at most.
+  /// hardly any room, keys that do not deny, of spaces that no caller holds and of those with
+  /// LimitDefinition::any_numbers. All keys have their turn within a few thousand calls. Takes one
+  /// lock at a time, for 128 lines at most.
   void make_room_for_limits(Instant now);
 
   /// For snapshots. REQUIRES: index < kShards.

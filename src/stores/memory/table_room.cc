@@ -228,6 +228,7 @@ bool Table::evict_a_limit(Shard& shard, Tag near, Instant now, std::span<const T
   Standing its;
   shard.visit_candidates(near, [&](const Slot& slot) {
     if (is_pinned(pinned, slot.tag) || !limits_->has_one_use(slot.limit)) return true;
+    if (limits_->is_held(slot.limit)) return true;
     const Standing one = standing_of(slot, now);
     if (one.denies || (found && one.reset_after >= its.reset_after)) return true;
     found = slot;
