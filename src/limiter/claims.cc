@@ -51,13 +51,16 @@ class AskedClaims {
     return request;
   }
 
-  /// One for each claim, all granted by this decision or none. `by` are the limits that were asked.
-  std::vector<Reservation> reservations(const Decision& decision,
-                                        std::span<const BoundLimit* const> by) const {
+  /// One for each claim, all granted by this decision or none. `parts` are those of want().
+  std::vector<Reservation> reservations(const Decision& whole,
+                                        std::span<const Decision> parts) const {
     std::vector<Reservation> all;
     for (std::size_t i = 0; i < claims_.size(); ++i) {
       const Claim& claim = claims_[i];
-      all.push_back(claim.limiter.impl_->reservation(decision, *by[i], claim.key, claim.cost));
+      // A full store that admits has recorded those claims that found room.
+      const bool is_own = whole.source == Source::kFull && claims_.size() > 1;
+      all.push_back(claim.limiter.impl_->reservation(whole, *bounds[i], claim.key, claim.cost,
+                                                     is_own ? parts[i].source : whole.source));
     }
     return all;
   }
@@ -138,8 +141,10 @@ std::vector<Reservation> reserve_all(ClaimList claims, std::chrono::nanoseconds 
   AskedClaims asked(claims);
   require_patience(patience);
   for (Request& request : asked.requests) request.patience_ns = patience.count();
+  std::vector<Decision> parts(claims.size());
+  asked.want(parts);
   const Decision decision = asked.store->decide_all(asked.requests, kStoreTime);
-  return asked.reservations(whole_of(decision, claims.size()), asked.bounds);
+  return asked.reservations(whole_of(decision, claims.size()), parts);
 }
 
 }  // namespace sluice

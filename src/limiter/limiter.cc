@@ -83,7 +83,8 @@ void Limiter::check(std::span<const Ask> asks, std::span<Decision> decisions) {
 
 Reservation Limiter::reserve(std::string_view key, std::int64_t cost, nanoseconds patience) {
   const BoundLimit& bound = impl_->bound();
-  return impl_->reservation(impl_->ask(to_reserve(bound, key, cost, patience)), bound, key, cost);
+  const Decision decision = impl_->ask(to_reserve(bound, key, cost, patience));
+  return impl_->reservation(decision, bound, key, cost, decision.source);
 }
 
 Decision Limiter::peek(std::string_view key) {
@@ -187,8 +188,9 @@ void Limiter::async_reserve(std::string_view key, std::int64_t cost, nanoseconds
       bound, request,
       [impl = impl_, &bound, key = std::string(key), cost, callback = std::move(callback)](
           const Decision& decision, std::exception_ptr error) {
-        callback(error ? Reservation() : impl->reservation(decision, bound, key, cost),
-                 std::move(error));
+        callback(
+            error ? Reservation() : impl->reservation(decision, bound, key, cost, decision.source),
+            std::move(error));
       });
 }
 

@@ -158,12 +158,11 @@ class Limiter::Impl final : public LimiterCore {
  public:
   using LimiterCore::LimiterCore;
 
-  /// Of units for which `bound` was asked, and which this decision may have granted.
+  /// Of units for which `bound` was asked, and which `giver` has granted if the decision allows.
   Reservation reservation(const Decision& decision, const BoundLimit& bound, std::string_view key,
-                          std::int64_t cost) const {
+                          std::int64_t cost, Source giver) const {
     if (!decision.allowed) return {decision, nullptr};
-    return {decision,
-            std::make_unique<Reservation::Impl>(*this, bound, key, cost, decision.source)};
+    return {decision, std::make_unique<Reservation::Impl>(*this, bound, key, cost, giver)};
   }
 
   /// Limiter::acquire() for a caller that may have to wait. `asked` is the outcome, if it has asked

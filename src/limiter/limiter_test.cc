@@ -474,6 +474,8 @@ TEST_F(LimiterTest, ALimitChangesAFewThousandTimes) {
 TEST(Reservation, ReturnsNoUnitsThatAFullStoreDidNotRecord) {
   ManualClock clock;
   const auto store = open_store("memory:?max_bytes=1048576&full=allow", clock);
+  Limiter total(store, Limit("fixed_window 9/10h", "total"));
+  total.check("");
   Limiter others(store, Limit("fixed_window 1/1h", "others"));
   int keys = 0;
   while (others.check(std::to_string(keys)).source == Source::kStore && keys < 1'000'000) ++keys;
@@ -486,6 +488,11 @@ TEST(Reservation, ReturnsNoUnitsThatAFullStoreDidNotRecord) {
   }
   Reservation committed = limiter.reserve(key, 2);
   ASSERT_EQ(committed.decision().source, Source::kFull);
+  auto both = reserve_all({{limiter, key, 2}, {total, "", 3}});
+  ASSERT_EQ(both[1].decision().source, Source::kFull);
+  EXPECT_EQ(total.peek("").remaining, 5);
+  for (Reservation& each : both) each.cancel();
+  EXPECT_EQ(total.peek("").remaining, 8) << "its units were recorded";
   clock.advance(std::chrono::hours(1));  // There is room again.
   EXPECT_EQ(limiter.check(key).remaining, 4);
   cancelled.cancel();

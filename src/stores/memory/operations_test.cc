@@ -121,13 +121,13 @@ TEST(Full, DeniesABlockAndAChargeWithoutRoom) {
       const std::string key = key_name(i);
       if (keys.take(key, kStart).source == Source::kFull) late = key;
     }
-    const auto is_refused = [&](const Decision& decision) {
+    const auto is_unrecorded = [&](const Decision& decision, bool allowed) {
       EXPECT_EQ(decision.source, Source::kFull);
-      EXPECT_EQ(decision.allowed, allow);
+      EXPECT_EQ(decision.allowed, allowed);
     };
-    is_refused(keys.block(late, kStart, kSecondNs));
-    is_refused(keys.charge(late, kStart, 3));
-    is_refused(keys.take_up_to(late, kStart, 3));
+    is_unrecorded(keys.block(late, kStart, kSecondNs), false);
+    is_unrecorded(keys.charge(late, kStart, 3), false);
+    is_unrecorded(keys.take_up_to(late, kStart, 3), allow);
     EXPECT_EQ(keys.take_up_to(late, kStart, 3).taken, allow ? 1 : 0);
     EXPECT_EQ(keys.peek(late, kStart).source, Source::kStore);
     EXPECT_EQ(keys.peek(late, kStart).remaining, 1);

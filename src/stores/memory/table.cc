@@ -371,39 +371,40 @@ void Table::retract(std::span<const Member> members, Instant now, std::span<Judg
   });
 }
 
-// Makes room for the changes of all members. Returns a member for which there is no room, or null.
-const Member* Table::reserve_all(std::span<const Member> members, Instant now,
-                                 std::span<Judged> judged) {
+// Makes room for the changes of all members. Returns null, or a member that is denied since there
+// is no room for it.
+const Member* Table::reserve_all(std::span<Member> members, Instant now, std::span<Judged> judged) {
   std::array<Tag, kMaxTogether> pinned{};
   std::ranges::transform(members, pinned.begin(),
                          [](const Member& member) { return member.place.tag; });
   const Member* without_room = nullptr;
-  each(members, judged, [&](const Member& member, std::span<Judged> own) {
-    if (member.request.cost > 0 &&
-        !reserve(member.place, member.request, now, own, std::span(pinned).first(members.size()))) {
-      without_room = &member;
+  each(members, judged, [&](Member& member, std::span<Judged> own) {
+    const Request& request = member.request;
+    if (request.cost == 0 ||
+        reserve(member.place, request, now, own, std::span(pinned).first(members.size()))) {
+      return true;
     }
-    return without_room == nullptr;
+    counters_.refused_full.fetch_add(1, std::memory_order_relaxed);
+    // A key with a state keeps its limit, and what is no take is not said to be done.
+    member.is_unrecorded = options_.allow_when_full && key_cell(member.place) == 0 &&
+                           takes(request.operation, request.cost);
+    if (!member.is_unrecorded) without_room = &member;
+    for (Judged& one : own) one.decision.source = Source::kFull;
+    return member.is_unrecorded;
   });
   return without_room;
 }
 
-// Decides requests that all members admit, but for which there is no room.
-Decision Table::decide_full(const Member& without_room, std::span<const Member> members,
-                            Instant now, std::span<Judged> judged) {
-  counters_.refused_full.fetch_add(1, std::memory_order_relaxed);
-  // With allow_when_full only keys without a state are admitted; a key with a state keeps its
-  // limit.
-  const bool unseen = key_cell(without_room.place) == 0;
-  const bool allowed = options_.allow_when_full && unseen;
-  if (!allowed) retract(members, now, judged);
+// Denies requests that all members admit, but for one of which there is no room.
+Decision Table::deny_full(const Member& without_room, std::span<const Member> members, Instant now,
+                          std::span<Judged> judged) {
+  retract(members, now, judged);
   apply_blocks(members, now, judged);
   each(members, judged, [&](const Member& member, std::span<Judged> own) {
     if (&member != &without_room) return true;
     const auto wait = room_after(member.place, now);
     for (Judged& one : own) {
       one.decision.source = Source::kFull;
-      if (allowed) continue;
       one.decision.allowed = false;
       one.decision.remaining = 0;
       one.decision.delay = std::chrono::nanoseconds(0);
@@ -447,10 +448,10 @@ Decision Table::decide_together(std::span<Member> members, Instant now, std::spa
     return combined(members, judged);
   }
   if (const Member* without_room = reserve_all(members, now, judged)) {
-    return decide_full(*without_room, members, now, judged);
+    return deny_full(*without_room, members, now, judged);
   }
   each(members, judged, [&](Member& member, std::span<Judged> own) {
-    if (member.request.cost > 0) {
+    if (member.request.cost > 0 && !member.is_unrecorded) {
       member.blocked_until = commit(member.place, member.request, now, own);
     }
     return true;

@@ -48,6 +48,8 @@ struct Member {
   Request request;
   /// The end of the key's block, or 0. Set when the request is decided.
   Instant blocked_until = 0;
+  /// The new key found no room, and is admitted without being recorded. Set likewise.
+  bool is_unrecorded = false;
 };
 
 /// What shall count of one part of a key: these units, as if taken at this instant, and no others.
@@ -162,9 +164,9 @@ class Table {
   void judge_all(std::span<Member> members, Instant now, std::span<Judged> judged) const;
   void retract(std::span<const Member> members, Instant now, std::span<Judged> judged) const;
   void adopt_denials(std::span<const Member> members, std::span<Judged> judged);
-  const Member* reserve_all(std::span<const Member> members, Instant now, std::span<Judged> judged);
-  Decision decide_full(const Member& without_room, std::span<const Member> members, Instant now,
-                       std::span<Judged> judged);
+  const Member* reserve_all(std::span<Member> members, Instant now, std::span<Judged> judged);
+  Decision deny_full(const Member& without_room, std::span<const Member> members, Instant now,
+                     std::span<Judged> judged);
   /// Makes room for these changes, one for each part of the request's limit, so that commit()
   /// cannot fail. If there is no room, returns false, or throws StoreError if the table may forget
   /// nothing; the key behaves as before. Does not evict the tags in `pinned`.

@@ -59,7 +59,7 @@ TEST(Together, IfOneHasNoRoomNoneIsCharged) {
   }
 }
 
-TEST(Together, MayAdmitWithoutRecordingIfOneHasNoRoom) {
+TEST(Together, MayAdmitTheOneThatHasNoRoomWithoutRecordingIt) {
   MemoryOptions options = small_store();
   options.table.allow_when_full = true;
   MemoryStore store(options);
@@ -70,7 +70,7 @@ TEST(Together, MayAdmitWithoutRecordingIfOneHasNoRoom) {
       store.decide_all(std::vector{roomy.request("a"), crowded.request(late)}, kStart);
   EXPECT_TRUE(decision.allowed);
   EXPECT_EQ(decision.source, Source::kFull);
-  EXPECT_EQ(roomy.peek("a", kStart).remaining, 10);
+  EXPECT_EQ(roomy.peek("a", kStart).remaining, 9);
   EXPECT_EQ(crowded.peek(late, kStart).remaining, 1);
 }
 
