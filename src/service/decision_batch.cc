@@ -8,6 +8,7 @@
 
 #include "algorithms/limit_definition.h"
 #include "service/claims.h"
+#include "waiting/returns.h"
 
 namespace sluice {
 namespace {
@@ -19,16 +20,23 @@ std::int64_t ns_since(SteadyClock::time_point begin) {
   return std::chrono::nanoseconds(SteadyClock::now() - begin).count();
 }
 
+// Whether no store knows of what this source granted. (Of kFull: full=allow admits new keys that
+// find no room.)
+bool is_unrecorded_by(Source giver) {
+  return giver == Source::kOverride || giver == Source::kFull;
+}
+
 // The decision of an override that does not ask the store; nothing if the store is to be asked.
 std::optional<Decision> override_decision(LimitOverride::Kind kind, const Request& request) {
   const bool is_returned = request.operation == Operation::kRenew ||
                            request.operation == Operation::kRelease ||
                            request.operation == Operation::kRefund;
-  // Units that no store granted are returned to no store, even if the override has gone since.
-  const bool is_free =
-      kind == LimitOverride::Kind::kAllowAll || (is_returned && request.giver == Source::kOverride);
-  if (request.operation == Operation::kReset) return std::nullopt;
-  if (is_free) {
+  // What no store has recorded is returned to no store, even if the override has gone since.
+  const bool is_unrecorded = is_returned && is_unrecorded_by(request.giver);
+  // A permit that the store granted before there was the override is renewed and released there.
+  const bool is_lent = is_returned && request.permit != 0 && !is_unrecorded;
+  if (request.operation == Operation::kReset || is_lent) return std::nullopt;
+  if (kind == LimitOverride::Kind::kAllowAll || is_unrecorded) {
     const bool takes_up_to = request.operation == Operation::kTakeUpTo;
     return Decision{.allowed = true,
                     .source = Source::kOverride,
@@ -36,9 +44,7 @@ std::optional<Decision> override_decision(LimitOverride::Kind kind, const Reques
                     .remaining = kUnlimited,
                     .taken = takes_up_to ? request.cost : 0};
   }
-  // Permits that were granted before the override denied the key can still be returned.
-  const bool is_of_lent = request.permit != 0 && is_returned;
-  if (kind != LimitOverride::Kind::kDeny || is_of_lent) return std::nullopt;
+  if (kind != LimitOverride::Kind::kDeny) return std::nullopt;
   const bool takes =
       request.operation == Operation::kTake || request.operation == Operation::kTakeUpTo;
   Decision decision{.allowed = !takes || request.cost == 0, .source = Source::kOverride};
@@ -102,6 +108,7 @@ void DecisionBatch::clear() {
   answers_.duration_ns.reset();
   answers_.denials.clear();
   owners_.clear();
+  acquisitions_.clear();
   if (answers_.is_mixed) {
     answers_.is_mixed = false;
     answers_.overridden.clear();
@@ -112,12 +119,21 @@ void DecisionBatch::clear() {
 void DecisionBatch::add(const std::shared_ptr<const RegisteredLimit>& limit, Request request,
                         ReplySlot slot) {
   slot.limit = limit->number;
-  request.limit = &limit->limit.definition();
-  request.space = limit->space.get();
   const bool is_special =
-      limit->overrides != nullptr || limit->dry_run || request.giver == Source::kOverride;
+      limit->overrides != nullptr || limit->dry_run || is_unrecorded_by(request.giver);
   if (is_special) return add_special(limit, request, slot);
-  add(request, slot, limit);
+  add_asked(limit, *limit, request, slot);
+}
+
+// Adds a request that the store decides, by this limit.
+void DecisionBatch::add_asked(const std::shared_ptr<const RegisteredLimit>& owner,
+                              const BoundLimit& limit, Request request, ReplySlot slot) {
+  request.limit = &limit.limit.definition();
+  request.space = limit.space.get();
+  if (answers_later_ && request.permit != 0 && request.operation == Operation::kTake) {
+    acquisitions_.push_back({size_, {owner, &limit}});
+  }
+  add(request, slot, owner);
 }
 
 void DecisionBatch::add_special(const std::shared_ptr<const RegisteredLimit>& limit,
@@ -134,12 +150,7 @@ void DecisionBatch::add_special(const std::shared_ptr<const RegisteredLimit>& li
     answers_.overridden.push_back(*decision);
     return;
   }
-  Request asked = request;
-  if (rule != nullptr) {
-    asked.limit = &rule->limit.definition();
-    asked.space = rule->space.get();
-  }
-  add(asked, slot, limit);
+  add_asked(limit, limit->bound_for(request.key), request, slot);
 }
 
 void DecisionBatch::repeat(std::string_view key) {
@@ -193,6 +204,17 @@ std::shared_ptr<PendingAnswers> DecisionBatch::submit(const std::function<void()
   for (auto& owner : owners_) batch->keep(std::move(owner));
   auto pending = std::make_shared<PendingAnswers>(std::exchange(answers_, {}), wake);
   batch->completion = [pending](Batch& answered) { pending->receive(answered); };
+  if (!acquisitions_.empty()) {
+    batch->completion = [store = store_, acquisitions = std::move(acquisitions_),
+                         pending](Batch& answered) {
+      for (const Acquisition& one : acquisitions) {
+        const Request& request = answered.requests()[one.request];
+        if (answered.decisions()[one.request].taken != kTakenUnknown) continue;
+        reclaim(store, one.limit, request.key, request.permit);
+      }
+      pending->receive(answered);
+    };
+  }
   clear();
   store_->submit(std::move(batch));
   return pending;

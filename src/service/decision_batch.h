@@ -129,9 +129,11 @@ class DecisionBatch {
     return is_empty() ? output : answers_.other_replies;
   }
 
-  /// Lets the store decide all requests, in order. If it returns null, all replies have been
-  /// appended to `output`. Otherwise the store answers later: its worker thread calls `wake` when
-  /// the result is_ready(), and the handler then writes the replies with Answers::write().
+  /// Lets the store decide all requests, in order. If a store elsewhere does not answer a request
+  /// for a permit, this releases the permit there (see reclaim()). If it returns null, all replies
+  /// have been appended to `output`. Otherwise the store answers later: its worker thread calls
+  /// `wake` when the result is_ready(), and the handler then writes the replies with
+  /// Answers::write().
   std::shared_ptr<PendingAnswers> ask(ReplyWriter& writer, const std::function<void()>& wake,
                                       std::string& output);
 
@@ -147,8 +149,16 @@ class DecisionBatch {
     slot.others_before = static_cast<std::uint32_t>(answers_.other_replies.size());
     answers_.slots.push_back(slot);
   }
+  /// A request for a permit, and its limit.
+  struct Acquisition {
+    std::size_t request = 0;
+    std::shared_ptr<const BoundLimit> limit;
+  };
+
   void decide();
   void decide_claims();
+  void add_asked(const std::shared_ptr<const RegisteredLimit>& owner, const BoundLimit& limit,
+                 Request request, ReplySlot slot);
   void add_special(const std::shared_ptr<const RegisteredLimit>& limit, const Request& request,
                    ReplySlot slot);
   std::span<Request> requests() { return std::span(requests_).first(size_); }
@@ -161,7 +171,9 @@ class DecisionBatch {
   std::size_t size_ = 0;
   std::array<Request, kMaxRequests> requests_;
   Answers answers_;
-  std::vector<std::shared_ptr<const void>> owners_;  // Empty where the store answers at once.
+  // Both are empty where the store answers at once.
+  std::vector<std::shared_ptr<const void>> owners_;
+  std::vector<Acquisition> acquisitions_;
 };
 
 }  // namespace sluice

@@ -242,6 +242,9 @@ TEST_P(NamedLimitsTest, PermitsFollowTheOverrides) {
   const Decision free = acquire("jobs", "free", 7);
   EXPECT_EQ(giver_of(free), Source::kOverride);
   EXPECT_TRUE(release("jobs", "free", 7, Source::kOverride));
+  EXPECT_TRUE(release("jobs", "small", 7, Source::kFull)) << "of full=allow, which no store knows";
+  // Not lost, though the key is unlimited now: the store has it.
+  EXPECT_FALSE(release("jobs", "free", 7, Source::kStore));
   EXPECT_TRUE(acquire("tried_jobs", "a", 8).allowed);
   const Decision tried = acquire("tried_jobs", "a", 9);
   EXPECT_TRUE(tried.allowed && tried.would_deny);

@@ -104,12 +104,11 @@ void LeaseKeeper::look_after() {
 void LeaseKeeper::renew(Leases leases) {
   std::vector<Request> requests;
   for (const auto& lease : leases) requests.push_back(lease->request(Operation::kRenew));
-  binding_->ask_on_timer(
-      requests, timer_,
-      [self = shared_from_this(), leases = std::move(leases), sent = timer_->now()](
-          std::span<const Decision> decisions, const std::string&) {
-        self->settle(leases, sent, decisions);
-      });
+  ask_on_timer(binding_->store(), requests, timer_,
+               [self = shared_from_this(), leases = std::move(leases), sent = timer_->now()](
+                   std::span<const Decision> decisions, const std::string&) {
+                 self->settle(leases, sent, decisions);
+               });
 }
 
 // On the timer thread: handles the answers to renewals. If the giver did not answer, the permit is
@@ -154,7 +153,7 @@ void LeaseKeeper::settle(const Leases& leases, TimePoint sent, std::span<const D
 void LeaseKeeper::release(const Lease& lease) {
   const Request request = lease.request(Operation::kRelease);
   if (!is_shared_) {  // The store answers at once: nothing needs to outlive this call.
-    return_and_wait(*binding_, request);
+    return_and_wait(*binding_->store(), request);
     return queues_->released(lease.key_);
   }
   const auto wake_next = [queues = queues_, key = lease.key_](const Decision&) {

@@ -35,16 +35,16 @@ void LimitBinding::require_kind(const Limit& limit) const {
                      0);
 }
 
-void LimitBinding::ask_on_timer(std::span<const Request> requests,
-                                std::shared_ptr<TimerQueue> timer, Answered then,
-                                Batch::Mode mode) const {
+// Holds a share of the store: `then` may run, and let go of the last other one, before submit()
+// returns.
+void ask_on_timer(std::shared_ptr<Store> store, std::span<const Request> requests,
+                  std::shared_ptr<TimerQueue> timer, Answered then, Batch::Mode mode) {
   auto batch = std::make_unique<Batch>(requests, mode);
   batch->completion = [timer = std::move(timer), then = std::move(then)](Batch& completed) mutable {
     const auto answers = completed.decisions();
     timer->post([then = std::move(then), decisions = std::vector(answers.begin(), answers.end()),
                  error = completed.error()] { then(decisions, error); });
   };
-  const auto store = store_;  // `then` may run, and let go of this, before submit() returns.
   store->submit(std::move(batch));
 }
 

@@ -66,17 +66,6 @@ class LimitBinding {
     return decision;
   }
 
-  /// Called with the store's decisions; `error` says why some are kUnavailable, and is empty if
-  /// none are.
-  using Answered = std::function<void(std::span<const Decision>, const std::string& error)>;
-
-  /// Asks the store without waiting; together, the requests have one answer. `then` runs and is
-  /// destroyed on the timer thread, not on the store's worker thread, for which other callers wait.
-  /// It holds a share of this binding: that keeps the requests' limits and spaces alive. Throws
-  /// std::invalid_argument as Store::submit(); `then` is then not called.
-  void ask_on_timer(std::span<const Request> requests, std::shared_ptr<TimerQueue> timer,
-                    Answered then, Batch::Mode mode = Batch::Mode::kEach) const;
-
   /// As Limiter::set_limit(). If the limit gets another space, that space shares the former one's
   /// attachment (the queues of waiting callers).
   void set_limit(Limit limit);
@@ -94,6 +83,18 @@ class LimitBinding {
   std::map<std::pair<const Space*, std::string_view>, BoundLimit> bounds_;
   std::atomic<const BoundLimit*> current_;
 };
+
+/// Called with the store's decisions; `error` says why some are kUnavailable, and is empty if none
+/// are.
+using Answered = std::function<void(std::span<const Decision>, const std::string& error)>;
+
+/// Asks the store without waiting; together, the requests have one answer. `then` runs and is
+/// destroyed on the timer thread, not on the store's worker thread, for which other callers wait.
+/// It holds what keeps the requests' limits and spaces alive, such as a share of a LimitBinding.
+/// Throws std::invalid_argument as Store::submit(); `then` is then not called.
+void ask_on_timer(std::shared_ptr<Store> store, std::span<const Request> requests,
+                  std::shared_ptr<TimerQueue> timer, Answered then,
+                  Batch::Mode mode = Batch::Mode::kEach);
 
 /// The lease of the limit's permits: how long one counts after its acquisition or last renewal.
 /// REQUIRES: it is a limit of permits.

@@ -122,7 +122,8 @@ void reclaim_unanswered(AcquireRequest& request, AcquireOutcome& outcome,
   if (!request.is_for_permit() || outcome.decision.taken != kTakenUnknown) return;
   outcome.decision.taken = 0;  // The mark is for this function, not for the waiting caller.
   const AcquireClaim& claim = request.claim();
-  reclaim(claim.binding, outcome.bound(), claim.key, request.permit, std::move(timer));
+  reclaim(claim.binding->store(), {claim.binding, &outcome.bound()}, claim.key, request.permit,
+          std::move(timer));
   if (outcome.error || outcome.decision.allowed) return;  // There is no next attempt.
   try {
     // The outcome keeps the former id.

@@ -39,17 +39,17 @@ class UnderWay {
   }
 
   /// Returns false if no further release of this limit may be retried.
-  bool take_place(const BoundLimit& bound) {
+  bool take_place(const BoundLimit* bound) {
     const std::lock_guard lock(mutex_);
-    if (reclaimed_.size() >= kMostReclaimed || reclaimed_.count(&bound) >= kMostReclaimedOfOne) {
+    if (reclaimed_.size() >= kMostReclaimed || reclaimed_.count(bound) >= kMostReclaimedOfOne) {
       return false;
     }
-    reclaimed_.insert(&bound);
+    reclaimed_.insert(bound);
     return true;
   }
-  void leave_place(const BoundLimit& bound) {
+  void leave_place(const BoundLimit* bound) {
     const std::lock_guard lock(mutex_);
-    reclaimed_.erase(reclaimed_.find(&bound));
+    reclaimed_.erase(reclaimed_.find(bound));
   }
 
  private:
@@ -73,30 +73,29 @@ UnderWay& under_way() {
 /// thread.
 class SentReturn : public std::enable_shared_from_this<SentReturn> {
  public:
-  SentReturn(std::shared_ptr<const LimitBinding> binding, const BoundLimit& bound,
+  SentReturn(std::shared_ptr<Store> store, std::shared_ptr<const BoundLimit> bound,
              const Request& request, std::shared_ptr<TimerQueue> timer, Returned then)
       : timer_(std::move(timer)),
-        binding_(std::move(binding)),
-        bound_(bound),
+        store_(std::move(store)),
+        bound_(std::move(bound)),
+        place_(bound_.get()),
         key_(request.key),
         request_(request),
         then_(std::move(then)) {
     request_.key = key_;
-    if (is_reclaim()) lease_ends_ = timer_->after(lease_of(bound));
+    if (is_reclaim()) lease_ends_ = timer_->after(lease_of(*bound_));
   }
   ~SentReturn() {
-    if (has_place_) under_way_.leave_place(bound_);
+    if (has_place_) under_way_.leave_place(place_);
   }
   SentReturn(const SentReturn&) = delete;
   SentReturn& operator=(const SentReturn&) = delete;
 
   void submit() {
     under_way_.begin();
-    binding_->ask_on_timer(
-        {&request_, 1}, timer_,
-        [self = shared_from_this()](std::span<const Decision> decisions, const std::string&) {
-          self->settle(decisions[0]);
-        });
+    ask_on_timer(store_, {&request_, 1}, timer_,
+                 [self = shared_from_this()](std::span<const Decision> decisions,
+                                             const std::string&) { self->settle(decisions[0]); });
   }
 
  private:
@@ -105,30 +104,34 @@ class SentReturn : public std::enable_shared_from_this<SentReturn> {
   void settle(const Decision& answer) {
     under_way_.end();
     if (then_) {
-      binding_.reset();  // The caller may destroy the store when it is told.
+      bound_.reset();
+      store_.reset();  // The caller may destroy the store when it is told.
       return then_(answer);
     }
     const bool is_answered = answer.source != Source::kUnavailable;
     if (!is_answered && is_reclaim() && timer_->after(pause_) < lease_ends_) ask_again();
   }
 
-  // Meanwhile it holds only a weak reference, so that the store may be destroyed.
+  // Meanwhile it holds only weak references, so that the store may be destroyed.
   void ask_again() {
-    if (!has_place_) has_place_ = under_way_.take_place(bound_);
+    if (!has_place_) has_place_ = under_way_.take_place(place_);
     if (!has_place_) return;
-    const std::weak_ptr<const LimitBinding> binding = std::exchange(binding_, nullptr);
-    timer_->at(timer_->after(pause_), [self = shared_from_this(), binding] {
-      self->binding_ = binding.lock();
-      if (self->binding_) self->submit();
+    const std::weak_ptr<const BoundLimit> bound = std::exchange(bound_, nullptr);
+    const std::weak_ptr<Store> store = std::exchange(store_, nullptr);
+    timer_->at(timer_->after(pause_), [self = shared_from_this(), bound, store] {
+      self->bound_ = bound.lock();
+      self->store_ = store.lock();
+      if (self->bound_ && self->store_) self->submit();
     });
     pause_ = std::min<std::chrono::nanoseconds>(kMostReclaimPause, 2 * pause_);
   }
 
   UnderWay& under_way_ = under_way();
   const std::shared_ptr<TimerQueue> timer_;
-  std::shared_ptr<const LimitBinding>
-      binding_;  // Null during a pause before the release is sent again.
-  const BoundLimit& bound_;
+  // Null during a pause before the release is sent again.
+  std::shared_ptr<Store> store_;
+  std::shared_ptr<const BoundLimit> bound_;
+  const BoundLimit* const place_;  // Never followed: whose place it has.
   const std::string key_;
   Request request_;
   const Returned then_;
@@ -137,37 +140,44 @@ class SentReturn : public std::enable_shared_from_this<SentReturn> {
   bool has_place_ = false;
 };
 
+void send_return(const std::shared_ptr<Store>& store, std::shared_ptr<const BoundLimit> bound,
+                 const Request& request, Returned then, std::shared_ptr<TimerQueue> timer) {
+  if (store->answers_later()) {
+    if (!timer) timer = TimerThread::shared_or_null();
+    if (timer) {
+      const auto sent =
+          std::make_shared<SentReturn>(store, std::move(bound), request, timer, std::move(then));
+      return sent->submit();
+    }
+  }
+  const Decision answer = return_and_wait(*store, request);
+  if (then) then(answer);
+}
+
 }  // namespace
 
 void return_later(const std::shared_ptr<const LimitBinding>& binding, const BoundLimit& bound,
                   const Request& request, Returned then, std::shared_ptr<TimerQueue> timer) {
-  if (binding->store()->answers_later()) {
-    if (!timer) timer = TimerThread::shared_or_null();
-    if (timer) {
-      const auto sent =
-          std::make_shared<SentReturn>(binding, bound, request, timer, std::move(then));
-      return sent->submit();
-    }
-  }
-  const Decision answer = return_and_wait(*binding, request);
-  if (then) then(answer);
+  send_return(binding->store(), {binding, &bound}, request, std::move(then), std::move(timer));
 }
 
-Decision return_and_wait(const LimitBinding& binding, const Request& request) {
+Decision return_and_wait(Store& store, const Request& request) {
+  Decision answer;
   try {
-    return binding.ask(request);
+    store.decide({&request, 1}, kStoreTime, {&answer, 1});
   } catch (const StoreError&) {
     return {.source = Source::kUnavailable};  // The refund or release is lost.
   }
+  return answer;
 }
 
-void reclaim(const std::shared_ptr<const LimitBinding>& binding, const BoundLimit& bound,
+void reclaim(const std::shared_ptr<Store>& store, const std::shared_ptr<const BoundLimit>& bound,
              std::string_view key, PermitId permit, std::shared_ptr<TimerQueue> timer) {
-  Request request = bound.request(key);
+  Request request = bound->request(key);
   request.operation = Operation::kRelease;
   request.permit = permit;
   request.giver = Source::kUnavailable;
-  return_later(binding, bound, request, nullptr, std::move(timer));
+  send_return(store, bound, request, nullptr, std::move(timer));
 }
 
 }  // namespace sluice

@@ -11,8 +11,8 @@
 
 namespace sluice {
 
-// Functions that return units or permits to a store. `bound` is one of the binding's limits; if
-// `timer` is null, it is TimerThread::shared(). At its exit the process waits up to a second for
+// Functions that return units or permits to a store. If `timer` is null, it is
+// TimerThread::shared(). At its exit the process waits up to a second for
 // returns that are in flight. Thread-safe.
 
 /// Receives the answer to a refund or a release. If the giver has not answered, its source is not
@@ -21,24 +21,26 @@ using Returned = std::function<void(const Decision&)>;
 
 /// Sends a refund or a release to the store, once, without waiting; but waits for the answer if the
 /// system cannot start the timer thread. If the store does not answer, the permit counts until its
-/// lease ends, and the units until they return with time. `then` is called afterwards in either
-/// case: within this call if it has the answer by then, otherwise on the timer thread.
+/// lease ends, and the units until they return with time. `bound` is one of the binding's limits.
+/// `then` is called afterwards in either case: within this call if it has the answer by then,
+/// otherwise on the timer thread.
 void return_later(const std::shared_ptr<const LimitBinding>& binding, const BoundLimit& bound,
                   const Request& request, Returned then, std::shared_ptr<TimerQueue> timer);
 
 /// The same, but waits for the answer and returns it.
-Decision return_and_wait(const LimitBinding& binding, const Request& request);
+Decision return_and_wait(Store& store, const Request& request);
 
 /// Releases a permit if the store has granted it, which is not known because the store was sent the
 /// acquisition and did not answer. (A store that was only late would otherwise count the permit for
 /// a whole lease.) If the store does not answer the release either, it is sent again, after pauses
-/// that grow to a second, until the lease would have ended or the binding is destroyed.
+/// that grow to a second, until the lease would have ended, or nobody else holds the store or the
+/// limit.
 ///
 /// Does not wake waiting callers: they would ask at once a store that perhaps still does not
 /// answer, and leave further permits to reclaim. A process sends at most kMostReclaimed such
 /// releases again, at most kMostReclaimedOfOne of them for one limit; a permit beyond that counts
 /// until its lease ends. A child of fork() starts its own count.
-void reclaim(const std::shared_ptr<const LimitBinding>& binding, const BoundLimit& bound,
+void reclaim(const std::shared_ptr<Store>& store, const std::shared_ptr<const BoundLimit>& bound,
              std::string_view key, PermitId permit, std::shared_ptr<TimerQueue> timer = nullptr);
 
 inline constexpr std::size_t kMostReclaimed = 1'000;

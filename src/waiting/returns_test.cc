@@ -71,7 +71,7 @@ TEST_F(ReturnsTest, AReturnIsSentOnce) {
 /// A permit that the store may have given.
 class ReclaimTest : public ReturnsTest {
  protected:
-  void reclaim() { sluice::reclaim(binding_, binding_->bound(), "k", 7, timer_); }
+  void reclaim() { sluice::reclaim(store_, {binding_, &binding_->bound()}, "k", 7, timer_); }
 
   /// Of so many limits, as many as are asked for again of one.
   void reclaim_of(std::size_t limits) {

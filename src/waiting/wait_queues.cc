@@ -96,8 +96,8 @@ class WaitQueues::Waiter : public std::enable_shared_from_this<Waiter> {
     const auto& requests = question.requests;
     const auto mode = requests.size() == 1 ? Batch::Mode::kEach : Batch::Mode::kTogether;
     try {
-      request_.claim().binding->ask_on_timer({requests.data(), requests.size()}, timer_, answered,
-                                             mode);
+      ask_on_timer(request_.claim().binding->store(), {requests.data(), requests.size()}, timer_,
+                   answered, mode);
     } catch (const std::invalid_argument&) {
       outcome_.error = std::current_exception();
       timer_->post(then);

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -13,6 +14,7 @@ namespace sluice::resp {
 namespace {
 
 using testing::ElementsAre;
+using testing::StartsWith;
 using Next = StreamHandler::Next;
 
 class LaterRepliesTest : public testing::Test {
@@ -105,6 +107,33 @@ TEST_F(LaterRepliesTest, SaysWhichDecisionsAreMissing) {
   const std::string unanswered =
       "-UNAVAILABLE redis://far.example:6379 has not answered within 10ms\r\n";
   EXPECT_EQ(peer.output, answered + unanswered + unanswered + answered);
+}
+
+TEST_F(LaterRepliesTest, ReleasesAPermitThatTheStoreMayHaveGrantedUnanswered) {
+  for (const bool was_sent : {true, false}) {
+    store = later_store();
+    store->says = [was_sent](const Request& request) -> std::optional<Decision> {
+      if (request.key != "late" || request.operation != Operation::kTake) return std::nullopt;
+      return Decision{.source = Source::kUnavailable, .taken = was_sent ? kTakenUnknown : 0};
+    };
+    TestPeer peer(thread_over(store));
+    peer.send(
+        "SLUICE.ACQUIRE 'concurrency 1' late\r\nSLUICE.ACQUIRE 'concurrency 1' other\r\n"
+        "SLUICE.CHECK login late\r\n");
+    ASSERT_TRUE(store->answer());
+    ASSERT_EQ(store->pending(), was_sent ? 1U : 0U);
+    peer.go_on();  // The client does not wait for the release.
+    EXPECT_THAT(peer.output, StartsWith("-UNAVAILABLE "));
+    EXPECT_EQ(peer.next, Next::kNeedMore);
+    if (!was_sent) continue;
+    const ScriptedStore::Asked release{.key = "late",
+                                       .operation = Operation::kRelease,
+                                       .permit = store->asked[0].permit,
+                                       .giver = Source::kUnavailable};
+    EXPECT_NE(release.permit, 0U);
+    EXPECT_EQ(store->asked.back(), release);
+    ASSERT_TRUE(store->answer());
+  }
 }
 
 TEST_F(LaterRepliesTest, NeverSaysThatAKeyIsResetWhereTheStoreDidNot) {
