@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/syscall.h>
 
 #include <future>
 #include <memory>
@@ -15,7 +16,7 @@
 #include "sluice/permit.h"
 #include "sluice/store.h"
 #include "testing/child_process.h"
-#include "testing/refuse_random_numbers.h"
+#include "testing/refuse_system_call.h"
 #include "testing/scripted_store.h"
 #include "testing/waiting_callers.h"
 
@@ -141,7 +142,7 @@ TEST_F(ConcurrencyLimiterTest, CallsBackIfThereIsNoPermitId) {
               const auto tell = [&](Permit, std::exception_ptr thrown) {
                 error = std::move(thrown);
               };
-              if (!refuse_random_numbers()) return false;
+              if (!refuse_system_call(SYS_getrandom)) return false;
               try {
                 jobs_.async_acquire("k", hours(1), tell);
               } catch (const std::system_error&) {

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <boost/asio/buffer.hpp>
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <list>
+#include <system_error>
 #include <utility>
 
 #include "server/yaml_file.h"
@@ -38,20 +40,15 @@ std::optional<std::string> bytes_of(const std::string& path) {
 }  // namespace
 
 FileWatch::FileWatch(boost::asio::io_context& context, std::function<void()> changed)
-    : changed_(std::move(changed)), events_(context), quiet_(context) {
-  const int descriptor = ::inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-  if (descriptor < 0) return;
-  events_.assign(descriptor);
-  read();
-}
+    : changed_(std::move(changed)), events_(context), quiet_(context) {}
 
 void FileWatch::watch(const std::set<std::string>& paths) {
   const Contents before = std::exchange(known_, {});
-  names_.clear();
-  for (const std::string& path : paths) {
-    watch_folders(path);
+  for (const std::string& path : paths) known_[path];
+  watch_folders();
+  for (auto& [path, bytes] : known_) {
     const auto at = before.find(path);
-    known_[path] = at == before.end() ? bytes_of(path) : at->second;
+    bytes = at == before.end() ? bytes_of(path) : at->second;
   }
 }
 
@@ -59,9 +56,14 @@ void FileWatch::note() {
   known_ = contents();
 }
 
+void FileWatch::watch_folders() {
+  names_.clear();
+  error_.clear();
+  for (const auto& [path, bytes] : known_) watch_folders_of(path);
+}
+
 // Watches each folder on the path to the file, since any of them may be removed and made anew.
-// Watching a folder twice changes nothing.
-void FileWatch::watch_folders(const std::string& file) {
+void FileWatch::watch_folders_of(const std::string& file) {
   const fs::path path = file;
   fs::path folder = path.root_path();  // What is before `left`, without links.
   const fs::path below = path.relative_path();
@@ -72,7 +74,7 @@ void FileWatch::watch_folders(const std::string& file) {
     std::error_code no_link;
     const fs::path target = fs::read_symlink(folder / name, no_link);
     names_.insert(name.string());
-    ::inotify_add_watch(events_.native_handle(), folder.empty() ? "." : folder.c_str(), kChanges);
+    watch_folder(folder.empty() ? "." : folder.string());
     if (no_link) {
       folder /= name;
     } else {
@@ -80,6 +82,24 @@ void FileWatch::watch_folders(const std::string& file) {
       ++links;
     }
   }
+}
+
+// Watching a folder twice changes nothing. One that is not there needs no watch: if it is made, the
+// folder around it has changed.
+void FileWatch::watch_folder(const std::string& folder) {
+  if (open() && ::inotify_add_watch(events_.native_handle(), folder.c_str(), kChanges) >= 0) return;
+  if (errno == ENOENT || errno == ENOTDIR || !error_.empty()) return;
+  error_ = "cannot watch the folder " + folder + ": " + std::generic_category().message(errno);
+}
+
+// Sets errno if the system refuses, for example because this user has no instance left.
+bool FileWatch::open() {
+  if (events_.is_open()) return true;
+  const int descriptor = ::inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+  if (descriptor < 0) return false;
+  events_.assign(descriptor);
+  read();
+  return true;
 }
 
 void FileWatch::read() {
@@ -108,8 +128,7 @@ void FileWatch::wait_for_quiet(std::chrono::milliseconds quiet) {
   quiet_.expires_after(quiet);
   quiet_.async_wait([this, quiet](const boost::system::error_code& cancelled) {
     if (cancelled) return;
-    names_.clear();
-    for (const auto& [path, bytes] : known_) watch_folders(path);
+    watch_folders();
     Contents now = contents();
     if (now == known_) return;
     if (quiet < kGone && has_lost_a_file(now)) return wait_for_quiet(kGone);

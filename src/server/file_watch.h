@@ -24,8 +24,7 @@ class FileWatch {
   /// before they write it anew.
   static constexpr std::chrono::milliseconds kGone{1000};
 
-  /// The threads that run the context call `changed`. If the system refuses to watch, no change is
-  /// reported.
+  /// The threads that run the context call `changed`.
   FileWatch(boost::asio::io_context& context, std::function<void()> changed);
 
   /// Watches these files instead of the former ones. Takes the present bytes of a file as known,
@@ -35,11 +34,18 @@ class FileWatch {
   /// Takes the present bytes as known: only other bytes are a change.
   void note();
 
+  /// Why some changes are not reported: the first folder that the system has refused to watch when
+  /// the files were named or have changed last. Empty if it watches all.
+  const std::string& error() const { return error_; }
+
  private:
   /// By path, what is in the file; nothing where it cannot be read, or is no regular file.
   using Contents = std::map<std::string, std::optional<std::string>>;
 
-  void watch_folders(const std::string& path);
+  void watch_folders();
+  void watch_folders_of(const std::string& file);
+  void watch_folder(const std::string& folder);
+  bool open();
   void read();
   void on_events(std::size_t bytes);
   void wait_for_quiet(std::chrono::milliseconds quiet);
@@ -52,6 +58,7 @@ class FileWatch {
   alignas(8) std::array<char, 16 * 1024> buffer_;
   std::set<std::string> names_;  // Of the entries of the folders that matter.
   Contents known_;
+  std::string error_;
 };
 
 }  // namespace sluice

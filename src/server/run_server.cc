@@ -64,6 +64,7 @@ class Reloader {
   void start(Server& server, std::chrono::milliseconds drain) {
     server_ = &server;
     drain_ = drain;
+    warn_of_unwatched();
   }
   /// The present value.
   std::chrono::milliseconds drain() const { return drain_; }
@@ -116,7 +117,16 @@ class Reloader {
       log_.write({LogLevel::kError, "not_reloaded",
                   "not reloaded, all stays as it was: " + std::string(error.what())});
     }
+    warn_of_unwatched();
     notify_service_manager("READY=1");
+  }
+
+  // Once for each error, until it is over.
+  void warn_of_unwatched() {
+    const std::string before = std::exchange(unwatched_, watch_.error());
+    if (unwatched_.empty() || unwatched_ == before) return;
+    log_.write({LogLevel::kWarning, "not_watched",
+                "some changes of files are noticed on SIGHUP only: " + unwatched_});
   }
 
   const LoadOptions& load_;
@@ -124,6 +134,7 @@ class Reloader {
   Log& log_;
   boost::asio::signal_set hangups_;
   FileWatch watch_;
+  std::string unwatched_;  // What the last warning said.
   Server* server_ = nullptr;
   std::chrono::milliseconds drain_{0};
 };

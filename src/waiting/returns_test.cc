@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/syscall.h>
 
 #include <chrono>
 #include <future>
@@ -12,7 +13,7 @@
 
 #include "testing/child_process.h"
 #include "testing/manual_timer_queue.h"
-#include "testing/refuse_random_numbers.h"
+#include "testing/refuse_system_call.h"
 #include "testing/scripted_store.h"
 #include "waiting/wait_queues.h"
 
@@ -256,7 +257,7 @@ TEST_F(UnansweredWaiterTest, HasAnotherNameForACallerThatAsksBeforeItWaits) {
 // In a child of fork(), which fetches random numbers of its own.
 TEST_F(UnansweredWaiterTest, GetsAnErrorIfThereIsNoIdForTheNextAttempt) {
   EXPECT_EQ(in_child_process([this] {
-              if (!refuse_random_numbers()) return false;
+              if (!refuse_system_call(SYS_getrandom)) return false;
               try {
                 wait();
                 answer_all();

@@ -85,6 +85,26 @@ class Reload(SystemTest):
         server.await_output("reloaded: ", 3)
         self.assertEqual(server.output().count("reloaded"), 3, server.output())
 
+    def test_in_a_folder_that_cannot_be_watched(self):
+        """One that the server may not list. It warns, once, and takes a change on SIGHUP."""
+        binary = shutil.copy(BINARY, self.folder)
+        self.write(self.listen() + LIMITS.format(10))
+        os.chmod(self.folder, 0o311)
+        self.addCleanup(os.chmod, self.folder, 0o700)
+        # The administrator may list every folder.
+        user = {"user": 65534, "group": 65534} if os.geteuid() == 0 else {}
+        server = self.enterContext(Process(binary, "serve", "--config", self.path, **user))
+        server.await_output("serving ")
+        for number in (1, 2):
+            self.write(self.listen() + LIMITS.format(10 + number))
+            server.signal(signal.SIGHUP)
+            server.await_output("reloaded: ", number)
+            self.assertEqual(self.connect().ask("SLUICE.PEEK", "api", "k")[1], 10 + number)
+        warning = ("some changes of files are noticed on SIGHUP only: "
+                   f"cannot watch the folder {self.folder}: Permission denied\n")
+        self.assertEqual(server.output().count("SIGHUP only"), 1, server.output())
+        self.assertIn(warning, server.output())
+
     def test_a_config_map(self):
         """As Kubernetes mounts it: the file leads to ..data, which is replaced."""
         def release(number):

@@ -11,12 +11,12 @@
 
 namespace sluice {
 
-/// From now on getrandom() fails in this thread and in those that it starts. For a child of fork():
-/// it cannot be undone. Returns false if the system does not allow it.
-inline bool refuse_random_numbers() {
+/// From now on the system call of this number (SYS_getrandom, say) fails with EPERM in this thread
+/// and in those that it starts: it cannot be undone. Returns false if the system does not allow it.
+inline bool refuse_system_call(unsigned number) {
   std::array<sock_filter, 4> filter = {{
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_getrandom, 0, 1),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
   }};
