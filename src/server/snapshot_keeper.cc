@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <exception>
 #include <utility>
 
 #include "core/instant.h"
@@ -129,7 +130,7 @@ void SnapshotKeeper::write(bool is_asked_for) {
   } catch (const SnapshotNotSynced& error) {
     end_attempt(false);
     say(LogLevel::kError, "snapshot_not_synced", error.what());
-  } catch (const SnapshotError& error) {
+  } catch (const std::exception& error) {  // Without memory, too: the server goes on.
     end_attempt(false);
     say(LogLevel::kError, "snapshot_failed",
         "no snapshot was written, the former one stays: " + std::string(error.what()));
