@@ -2,10 +2,12 @@
 #include <iostream>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/commands.h"
 #include "core/exit_status.h"
+#include "core/safe_text.h"
 #include "server/check_options.h"
 #include "server/config_error.h"
 #include "server/config_file.h"
@@ -23,6 +25,11 @@ Exit status: 0; 1 if the file has a mistake or cannot be read; 2 for invalid arg
 Example:
   sluice check-config sluice.yaml)";
 
+// On one line, whatever bytes the file has.
+void say(std::string_view sentence) {
+  std::cerr << "sluice: " << printable(sentence, std::string::npos) << '\n';
+}
+
 int run(const std::string& path, bool insecure) {
   try {
     const ConfigFile config = read_config_file(path);
@@ -37,12 +44,11 @@ int run(const std::string& path, bool insecure) {
     } catch (const ConfigError& error) {
       throw ConfigError(path + ": " + error.what());
     }
-    warn_of_options(options, listening, [&](const LogEvent& warning) {
-      std::cerr << "sluice: " << path << ": " << warning.message << '\n';
-    });
+    warn_of_options(options, listening,
+                    [&](const LogEvent& warning) { say(path + ": " + warning.message); });
     std::cout << path << ": " << describe(config) << std::endl;
   } catch (const ConfigError& error) {
-    std::cerr << "sluice: " << error.what() << '\n';
+    say(error.what());
     return kFailed;
   }
   return 0;

@@ -259,17 +259,6 @@ TEST(ConfigFile, RefusesANameTwice) {
             "f.yaml:3:3: 'a' is there twice in 'limits'");
 }
 
-TEST(ConfigFile, SaysItsMistakesOnOneLine) {
-  for (const std::string yaml :
-       {"\"a\\nb\": 1", "store: \"a\\nb\"", "drain: \"5\\ts\"", "listen: {resp: \"a\\nb\"}",
-        "limits: {\"a\\nb\": sliding_log 5/1m}", "limits: {login: \"a\\nb\"}", "drain: \"5s",
-        "limits: {a: 'sliding_log 5/1m}\n", "\"\\x1b[31m\": 1", "drain: 5s\n---\ndrain: 5s"}) {
-    const std::string text = mistake(yaml);
-    EXPECT_THAT(text, StartsWith("f.yaml:")) << yaml;
-    EXPECT_EQ(text.find_first_of("\n\t\x1b"), std::string::npos) << yaml;
-  }
-}
-
 TEST(ConfigFile, PointsAtAQuoteThatIsNotClosed) {
   for (const std::string quote : {"'", "\""}) {
     for (const std::string end : {"\n", "\n\n", "\n# comment\n"}) {

@@ -135,12 +135,8 @@ void YamlFile::fail_at(const YAML::Mark& mark, const std::string& sentence) cons
   // An empty document has no position.
   const int line = mark.is_null() ? 0 : mark.line;
   const int column = mark.is_null() ? 0 : mark.column;
-  std::string text =
-      path_ + ":" + std::to_string(line + 1) + ":" + std::to_string(column + 1) + ": " + sentence;
-  // The sentence must be one line, whatever bytes the file has.
-  std::ranges::replace_if(
-      text, [](unsigned char c) { return c < ' ' || c == 0x7f; }, '?');
-  throw ConfigError(text);
+  throw ConfigError(path_ + ":" + std::to_string(line + 1) + ":" + std::to_string(column + 1) +
+                    ": " + sentence);
 }
 
 void YamlFile::fail(const YAML::Node& at, const std::string& sentence) const {

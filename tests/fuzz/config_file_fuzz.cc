@@ -17,8 +17,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
     if (sluice::describe(config).find('\n') != std::string::npos) std::abort();
   } catch (const sluice::ConfigError& error) {
-    const std::string_view what = error.what();
-    if (!what.starts_with("sluice.yaml:") || what.find('\n') != what.npos) std::abort();
+    if (!std::string_view(error.what()).starts_with("sluice.yaml:")) std::abort();
   }
   return 0;
 }
