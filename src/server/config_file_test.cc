@@ -270,6 +270,7 @@ TEST(ConfigFile, PointsAtAQuoteThatIsNotClosed) {
     EXPECT_EQ(mistake("drain: &a !!str " + quote + "5s\n"),
               "f.yaml:1:8: the quote that begins here is not closed");
     EXPECT_EQ(mistake("drain: &a !!str " + quote + "5s" + quote + "\n"), "");
+    EXPECT_EQ(mistake("\xEF\xBB\xBFlimits: {" + quote + "a" + quote + ": token_bucket 1/1s}"), "");
   }
   EXPECT_EQ(mistake("store: \"memory:\"\n"), "");
   EXPECT_THAT(mistake("store: 'mem''ory:'\n"), HasSubstr("mem'ory"));

@@ -39,7 +39,8 @@ Limit LimitsReader::read_expression(const YamlMember& name, const YamlMember& ex
     file_.fail_value(expression,
                      "'" + expression.name + "' must be a limit like \"sliding_log 5/10m\"");
   }
-  const std::string& text = expression.value.Scalar();
+  std::string text = expression.value.Scalar();
+  text.erase(text.find_last_not_of('\n') + 1);  // YAML ends a text behind '|' or '>' with one.
   // First without the name: so an exception means that the expression is wrong, and a later one
   // that the name is.
   try {

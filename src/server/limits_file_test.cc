@@ -34,6 +34,9 @@ TEST(LimitsFileTest, ReadsNamesAndExpressions) {
   EXPECT_EQ(limits[1].limit.space(), "api.v1");
   EXPECT_EQ(limits[1].limit.expression(), Limit("token_bucket 100/1s burst=200").expression());
   EXPECT_TRUE(parse_limits("limits: {}", "f").empty());
+  for (const std::string block : {"|", ">", "|+"}) {
+    EXPECT_EQ(fault("limits:\n  a: " + block + "\n    token_bucket 1/1s\n\n"), "");
+  }
   EXPECT_EQ(parse_limits("limits: {jobs: concurrency 4 lease=30s}", "f")[0].limit.expression(),
             "concurrency 4 lease=30s");
 }

@@ -100,6 +100,8 @@ YamlFile YamlFile::open(const std::string& path) {
 
 YamlFile::YamlFile(std::string text, std::string path)
     : text_(std::move(text)), path_(std::move(path)) {
+  // A byte order mark, which counts in no column.
+  if (text_.starts_with("\xEF\xBB\xBF")) text_.erase(0, 3);
   // The first document. On some input yaml-cpp finds empty documents without end, so they must
   // never be read until there are no more.
   try {
