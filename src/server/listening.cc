@@ -1,7 +1,6 @@
 #include "server/listening.h"
 
 #include <algorithm>
-#include <set>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -52,14 +51,28 @@ void use_passed_sockets(const std::vector<PassedSocket>& sockets, std::vector<Li
   }
 }
 
-/// Throws ConfigError if an address is there twice. A service manager may pass several sockets of
-/// one address; use_passed_sockets() has put these first.
+/// Whether the system does not let a server listen on both: they are the same, or one is the port
+/// at all addresses of the machine.
+bool overlap(const Address& a, const Address& b) {
+  if (a.port == 0) return a == b && a.family == Address::Family::kUnix;
+  const auto is_all = [](const std::string& host) { return host == "0.0.0.0" || host == "::"; };
+  return a.family == b.family && a.port == b.port &&
+         (a.host == b.host || is_all(a.host) || is_all(b.host));
+}
+
+/// Throws ConfigError if addresses overlap. A service manager may pass several sockets of one
+/// address; use_passed_sockets() has put these first.
 void require_apart(const std::vector<Listening>& all) {
-  std::set<std::string> taken;
-  for (const auto& [protocol, address, tls, passed_socket] : all) {
-    const bool is_any_port = address.family != Address::Family::kUnix && address.port == 0;
-    if (is_any_port || taken.insert(address.text()).second || passed_socket >= 0) continue;
-    throw ConfigError("the address " + address.text() + " is there twice");
+  for (auto each = all.begin(); each != all.end(); ++each) {
+    if (each->passed_socket >= 0) continue;
+    const auto other = std::find_if(all.begin(), each, [&](const Listening& before) {
+      return overlap(before.address, each->address);
+    });
+    if (other == each) continue;
+    const std::string text = each->address.text();
+    throw ConfigError(other->address == each->address
+                          ? "the address " + text + " is there twice"
+                          : "the addresses " + other->address.text() + " and " + text + " overlap");
   }
 }
 

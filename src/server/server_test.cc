@@ -7,6 +7,7 @@
 #include <chrono>
 #include <filesystem>
 #include <string>
+#include <utility>
 
 #include "servers/certificates.h"
 #include "service/limit_registry.h"
@@ -112,6 +113,11 @@ TEST(ServerTest, RefusesInvalidOptions) {
   EXPECT_THAT(refusal(on("nonsense")), HasSubstr("\"nonsense\" is not an address"));
   EXPECT_EQ(refusal({.addresses = {{"http", {"[::1]:1"}}, {"resp", {"127.0.0.1:1", "[0::1]:1"}}}}),
             "the address [::1]:1 is there twice");
+  for (const auto& [one, all] : {std::pair("127.0.0.1:1", "0.0.0.0:1"), {"[::1]:1", "[::]:1"}}) {
+    const std::string both = std::string(all) + " and " + one;
+    EXPECT_EQ(refusal({.addresses = {{"http", {all}}, {"resp", {one}}}, .insecure = true}),
+              "the addresses " + both + " overlap");
+  }
   EXPECT_EQ(refusal({.addresses = {{"resp", {"127.0.0.1:0", "127.0.0.1:0"}}}, .threads = 1}), "");
   EXPECT_EQ(refusal({.addresses = {}}), "there is no address to serve on");
   EXPECT_EQ(refusal({.addresses = {{"telnet", {"127.0.0.1:0"}}}}), "there is no protocol 'telnet'");
