@@ -7,9 +7,10 @@
 #include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
-#include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <cassert>
+#include <system_error>
+#include <thread>
 #include <utility>
 
 namespace sluice {
@@ -22,14 +23,6 @@ using boost::system::error_code;
 constexpr std::size_t kMaxAddresses = 16;
 /// A server that has said nothing to the beginning of TLS for so long may not know it.
 constexpr std::chrono::milliseconds kDoubtTls{250};
-
-/// Where names are looked up: the system's resolver blocks. Never destroyed, since it may still be
-/// asked when the program ends.
-asio::thread_pool& lookup_threads() {
-  constexpr std::size_t kThreads = 4;
-  static asio::thread_pool* const threads = new asio::thread_pool(kThreads);
-  return *threads;
-}
 
 LookupResult unix_address(const std::string& path) {
   if (path.size() > kMaxUnixPathBytes) {
@@ -95,21 +88,30 @@ IoTask<LookupResult> ClientStream::find() {
   error_code is_name;
   const auto numeric = asio::ip::make_address(endpoint_.host, is_name);
   if (!is_name) co_return LookupResult{{tcp::endpoint(numeric, endpoint_.port)}, {}};
-  if (!found_ && !std::exchange(looking_up_, true)) {
-    // The lookup thread holds the io_context alive; its result is dropped if the stream is gone.
-    asio::post(lookup_threads(), [look_up_host = look_up_, endpoint = endpoint_,
-                                  context = context_.lock(), weak = weak_from_this()] {
-      asio::post(*context, [weak, found = look_up_host(endpoint)] {
-        const auto stream = weak.lock();
-        if (stream == nullptr) return;
-        stream->looking_up_ = false;
-        stream->found_ = found;
-        stream->lookup_ended_.notify();
-      });
-    });
-  }
+  if (!found_ && !looking_up_) begin_lookup();
   while (!found_ && !closed_) co_await lookup_ended_.wait();
   co_return std::exchange(found_, std::nullopt).value_or(LookupResult{});
+}
+
+/// On a thread of its own, as the system's resolver blocks. It may still run when the program ends.
+void ClientStream::begin_lookup() {
+  // The thread holds the io_context alive; its result is dropped if the stream is gone.
+  const auto look_up = [look_up_host = look_up_, endpoint = endpoint_, context = context_.lock(),
+                        weak = weak_from_this()] {
+    asio::post(*context, [weak, found = look_up_host(endpoint)] {
+      const auto stream = weak.lock();
+      if (stream == nullptr) return;
+      stream->looking_up_ = false;
+      stream->found_ = found;
+      stream->lookup_ended_.notify();
+    });
+  };
+  try {
+    std::thread(look_up).detach();
+    looking_up_ = true;
+  } catch (const std::system_error& error) {
+    found_ = LookupResult{{}, "the system starts no thread: " + error.code().message()};
+  }
 }
 
 /// Why it cannot be connected; empty where it is.

@@ -59,8 +59,7 @@ class ClientStream final : public std::enable_shared_from_this<ClientStream> {
  public:
   using LookUp = LookupResult (*)(const Endpoint&);
 
-  /// Throws as TlsClient does. `look_up` is called on one of the process's lookup threads, since it
-  /// blocks.
+  /// Throws as TlsClient does. `look_up` is called on a thread of its own, since it blocks.
   ClientStream(IoContext& context, Endpoint endpoint, LookUp look_up = look_up_host);
 
   /// Finds the server's addresses, connects to one after the other until one accepts, and agrees on
@@ -92,6 +91,7 @@ class ClientStream final : public std::enable_shared_from_this<ClientStream> {
   enum class Step : std::uint8_t { kFinding, kConnecting, kAgreeingOnTls };
 
   IoTask<LookupResult> find();
+  void begin_lookup();
   IoTask<std::string> open(IoSocket::endpoint_type address);
   IoTask<void> shake_hands(boost::system::error_code& error);
   IoTask<void> find_out_whether_plain(IoSocket::endpoint_type address);

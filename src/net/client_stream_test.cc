@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -14,7 +16,9 @@
 #include <thread>
 #include <vector>
 
+#include "testing/child_process.h"
 #include "testing/fake_server.h"
+#include "testing/refuse_system_call.h"
 
 namespace sluice {
 namespace {
@@ -70,6 +74,29 @@ TEST_F(ClientStreamTest, FindsLocalhost) {
   EXPECT_THAT(look_up_host({.host = "localhost", .port = 80}).addresses,
               Contains(IoSocket::endpoint_type(
                   tcp::endpoint(boost::asio::ip::address_v4::loopback(), 80))));
+}
+
+// A child of fork() has none of the parent's threads.
+TEST_F(ClientStreamTest, FindsAnAddressInAChildProcessToo) {
+  const FakeServer server;
+  const Endpoint named{.host = "localhost", .port = server.endpoint().port};
+  EXPECT_EQ(connect(make(named)), "");
+  const auto connect_in_child = [&] {
+    ::alarm(10);  // Ends the child where it waits for ever.
+    IoContext own;
+    const auto stream = std::make_shared<ClientStream>(own, named);
+    std::optional<std::string> why;
+    boost::asio::co_spawn(own.asio()->get_executor(), stream->connect(),
+                          [&](std::exception_ptr, std::string result) { why = result; });
+    while (!why) own.asio()->run_one();
+    return *why;
+  };
+  EXPECT_EQ(in_child_process([&] { return connect_in_child().empty(); }), 0);
+  EXPECT_EQ(in_child_process([&] {
+              if (!refuse_system_call(SYS_clone3)) return false;
+              return connect_in_child().starts_with("cannot find the address of localhost:");
+            }),
+            0);
 }
 
 // A lookup that a test lets go on.
