@@ -238,9 +238,10 @@ SLUICE_EXPORT Decision check_all(ClaimList claims, std::span<Decision> parts);
 /// limits the callers of this process wait in order, each in the queue of the claim that denies it
 /// for longest. A caller that is the first there asks for all claims again, and goes to the queue
 /// of another claim, at its end, if that now denies for longest: while callers of single claims
-/// keep coming, it may wait until its timeout. A caller that is stopped while it waits for reserved
-/// units is told the rest of that wait as retry_after, beside the numbers of the claim that was
-/// binding before they were returned. Throws as check_all(); but what only the store finds
+/// keep coming, it may wait until its timeout. It does not wait behind those in the queues of its
+/// other claims, and may take units for which they wait. A caller that is stopped while it waits
+/// for reserved units is told the rest of that wait as retry_after, beside the numbers of the claim
+/// that was binding before they were returned. Throws as check_all(); but what only the store finds
 /// out, it throws when it first asks the store, which may be after a wait behind other callers.
 SLUICE_EXPORT Decision acquire_all(ClaimList claims, std::chrono::nanoseconds patience = kForever,
                                    std::stop_token stop = {});

@@ -98,7 +98,7 @@ TEST_F(ClaimsTest, AStoppedCallerReturnsReservedUnits) {
   Limiter bucket(store_, Limit("token_bucket 1/1h", "bucket"));
   bucket.check("");
   std::stop_source stop;
-  stop.request_stop();
+  store_->on_the_way = [&] { stop.request_stop(); };
   const Decision denied = acquire_all({{total_, ""}, {bucket, ""}}, kForever, stop.get_token());
   EXPECT_FALSE(denied.allowed);
   EXPECT_EQ(denied.ended, Ended::kStopped);

@@ -199,7 +199,7 @@ Decision Limiter::acquire(std::string_view key, std::int64_t cost, nanoseconds p
                           std::stop_token stop) {
   const BoundLimit& bound = impl_->bound();
   const Request request = to_reserve(bound, key, cost, patience);
-  if (cost > 0 && !impl_->queues().is_empty(key)) {
+  if (stop.stop_requested() || (cost > 0 && !impl_->queues().is_empty(key))) {
     return impl_->wait(key, cost, patience, std::nullopt, stop);
   }
   const std::uint64_t wakings = Sleepers::wakings();

@@ -75,13 +75,21 @@ TEST_F(AcquireTest, ReturnsWhatItNoLongerWaitsFor) {
   Limiter& limiter = use("token_bucket 1/1h");
   limiter.acquire("k");
   std::stop_source stop;
-  stop.request_stop();
+  store_->on_the_way = [&] { stop.request_stop(); };
   const Decision decision = limiter.acquire("k", 1, kForever, stop.get_token());
   EXPECT_FALSE(decision.allowed);
   EXPECT_EQ(decision.ended, Ended::kStopped);
   EXPECT_GT(decision.retry_after, seconds(3590));
   EXPECT_EQ(decision.delay, nanoseconds(0));
   EXPECT_LE(limiter.peek("k").reset_after, hours(1));
+}
+
+TEST_F(AcquireTest, ACallerThatIsStoppedBeforeItComesGetsNothing) {
+  Limiter& limiter = use("token_bucket 1/1h");
+  std::stop_source stop;
+  stop.request_stop();
+  EXPECT_EQ(limiter.acquire("k", 1, kForever, stop.get_token()).ended, Ended::kStopped);
+  EXPECT_EQ(limiter.peek("k").remaining, 1);
 }
 
 TEST_F(AcquireTest, AWaitBeyondTheTimeoutIsDeniedAtOnce) {

@@ -528,7 +528,7 @@ void WaitQueues::acquire(AcquireRequest request, bool others_go_first, const std
                          const Done& done) {
   std::optional<AcquireOutcome> asked;
   try {
-    if (others_go_first || goes_behind_others(request)) {
+    if (stop.stop_requested() || others_go_first || goes_behind_others(request)) {
       return wait(std::move(request), std::nullopt, stop, done);
     }
     const AcquireClaim& claim = request.claim();
@@ -554,7 +554,9 @@ AcquireOutcome WaitQueues::acquire_blocking(AcquireRequest request, bool others_
                                             std::optional<AcquireOutcome> asked,
                                             const std::stop_token& stop) {
   std::optional<Decision> denied;
-  if (asked || !(others_go_first || goes_behind_others(request))) {
+  const bool asks_first =
+      !stop.stop_requested() && !others_go_first && !goes_behind_others(request);
+  if (asked || asks_first) {
     if (!has_to_wait(request, asked)) {
       if (asked->error) std::rethrow_exception(asked->error);
       return *std::move(asked);
