@@ -25,7 +25,6 @@ class CheckList {
 
   std::string& results() { return results_; }
   bool is_done() const { return next_ == checks_.size(); }
-  const ResponseOptions& options() const { return options_; }
 
   /// Appends the response. REQUIRES: is_done(), and the last batch has been answered.
   void respond(std::string& output, std::string_view date);

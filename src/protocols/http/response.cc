@@ -82,7 +82,7 @@ void write_problem(std::string& output, const ResponseOptions& options, std::str
                    const Problem& problem, const ProblemType& type) {
   std::string body;
   append_problem(body, problem, type);
-  std::vector<HttpHeader> headers;
+  std::vector<HttpHeader> headers{{"Cache-Control", "no-store"}};
   if (!problem.allow.empty()) headers.push_back({"Allow", std::string(problem.allow)});
   if (problem.status == 401) headers.push_back({"WWW-Authenticate", "Bearer"});
   if (problem.retry_after_s != 0) {

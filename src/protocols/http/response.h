@@ -62,7 +62,8 @@ struct ProblemType {
 };
 void append_problem(std::string& output, const Problem& problem, const ProblemType& type = {});
 
-/// Appends a response whose body is the problem, with the headers that belong to it.
+/// Appends a response whose body is the problem, with the headers that belong to it. No cache keeps
+/// it: some would keep a 404, for example.
 void write_problem(std::string& output, const ResponseOptions& options, std::string_view date,
                    const Problem& problem, const ProblemType& type = {});
 
