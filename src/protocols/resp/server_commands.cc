@@ -9,6 +9,7 @@
 #include "core/arithmetic.h"
 #include "protocols/resp/commands.h"
 #include "protocols/resp/words.h"
+#include "service/overrides.h"
 
 namespace sluice::resp {
 namespace {
@@ -144,29 +145,6 @@ void help(CommandContext& context, std::string_view name) {
   }
 }
 
-// Whether the text matches a pattern, in which '*' is any text and '?' any character.
-bool matches(std::string_view text, std::string_view pattern) {
-  std::size_t at = 0;
-  std::size_t next = 0;
-  std::size_t star = std::string_view::npos;
-  std::size_t after_star = 0;
-  while (at < text.size()) {
-    if (next < pattern.size() && pattern[next] == '*') {
-      star = next++;
-      after_star = at;
-    } else if (next < pattern.size() && (pattern[next] == '?' || pattern[next] == text[at])) {
-      ++next;
-      ++at;
-    } else if (star != std::string_view::npos) {
-      next = star + 1;
-      at = ++after_star;
-    } else {
-      return false;
-    }
-  }
-  return pattern.find_first_not_of('*', next) == std::string_view::npos;
-}
-
 }  // namespace
 
 void run_command_list(CommandContext& context, Arguments arguments) {
@@ -223,7 +201,7 @@ void run_config_get(CommandContext& context, Arguments arguments) {
   for (const auto& parameter : kParameters) {
     const bool is_asked_for =
         std::any_of(arguments.begin() + 2, arguments.end(), [&](std::string_view pattern) {
-          return matches(parameter.first, in_small_letters(pattern));
+          return matches(in_small_letters(pattern), parameter.first);
         });
     if (is_asked_for) found.push_back(parameter);
   }

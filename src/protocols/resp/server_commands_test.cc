@@ -69,7 +69,7 @@ TEST_F(ServerCommandsTest, Helps) {
 
 TEST_F(ServerCommandsTest, TellsWhatIsConfigured) {
   EXPECT_EQ(run("CONFIG GET save"), "*2\r\n$4\r\nsave\r\n$0\r\n\r\n");
-  EXPECT_EQ(run("CONFIG GET S* ?imeout *x*y*"),
+  EXPECT_EQ(run("CONFIG GET S* *imeout *x*y*"),
             "*4\r\n$4\r\nsave\r\n$0\r\n\r\n$7\r\ntimeout\r\n$1\r\n0\r\n");
   EXPECT_EQ(run("CONFIG GET *a*a*s*"), "*2\r\n$9\r\ndatabases\r\n$1\r\n1\r\n");
   EXPECT_EQ(run("CONFIG GET foo ''"), "*0\r\n");
