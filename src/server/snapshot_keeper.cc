@@ -58,11 +58,11 @@ void SnapshotKeeper::load() {
     if (now >= loaded.written_at) {
       line += ", " + text_of(std::chrono::nanoseconds(now - loaded.written_at)) + " ago";
     } else {
-      line += ", which is to come: the machine's clock was set back";
+      line += ", which is to come: the machine's clock was set back, so keys may deny until then";
     }
     if (loaded.fresh > 0) line += "; " + keys(loaded.fresh) + " had no state left";
     if (loaded.without_room > 0) line += "; " + keys(loaded.without_room) + " found no room";
-    say(LogLevel::kInfo, "snapshot_loaded", line,
+    say(now < loaded.written_at ? LogLevel::kWarning : LogLevel::kInfo, "snapshot_loaded", line,
         {{"keys", static_cast<std::int64_t>(loaded.keys)}});
   } catch (const SnapshotError& error) {
     throw ConfigError("snapshot: " + std::string(error.what()) +

@@ -290,6 +290,10 @@ class Loader {
     for (const LimitId id : limit_of_) {
       if (id != 0) limits_.remove_key(id);
     }
+    // Keys that were loaded first, and then gave way to others.
+    const std::uint64_t evicted = table_.counters().evicted;
+    summary_.keys -= evicted;
+    summary_.without_room += evicted;
     return summary_;
   }
 

@@ -377,7 +377,8 @@ TEST(Snapshot, IntoLessRoomTheStoreTakesWhatItCan) {
   MemoryStore small({.max_bytes = kMebibyte, .table = {}});
   const auto summary = load(small, kStart, written(store, kStart));
   EXPECT_EQ(summary.keys + summary.without_room, store.count_keys());
-  EXPECT_EQ(small.count_keys(), summary.keys - small.counters().evicted.load());
+  EXPECT_EQ(small.count_keys(), summary.keys);
+  EXPECT_GT(small.counters().evicted.load(), 0);
   EXPECT_LE(small.used_bytes(), kMebibyte);
   EXPECT_GT(count_denying(small), count_denying(store) / 2);
 }
