@@ -212,20 +212,18 @@ int read_port(std::string_view text) {
 }
 
 /// Whether `word` is a virtual host: "example.com:80", "192.0.2.1:80", "[2001:db8::1]:80" or
-/// "example.com". In the logs of proxies, this position may have a forwarded address instead: one
-/// without a port or with a client's port, or "unknown".
+/// "web1". In the logs of proxies, this position may have a forwarded address instead: one without
+/// a port or with a client's port, a list of them, or "unknown".
 bool is_virtual_host(std::string_view word) {
+  if (word == "unknown" || word.find(',') != std::string_view::npos) return false;
   const std::size_t colon = word.rfind(':');
-  if (colon == std::string_view::npos) {
-    const char last = word.empty() ? '\0' : word.back();
-    return word != "unknown" && ((last >= 'a' && last <= 'z') || (last >= 'A' && last <= 'Z'));
-  }
   const std::string_view host = word.substr(0, colon);
-  const int port = read_port(word.substr(colon + 1));
   const bool in_brackets = host.starts_with('[');
-  if (port < 0 || (!in_brackets && host.find(':') != std::string_view::npos)) return false;
   const bool is_address =
       in_brackets || host.find_first_not_of("0123456789.") == std::string_view::npos;
+  if (colon == std::string_view::npos) return !is_address;
+  const int port = read_port(word.substr(colon + 1));
+  if (port < 0 || (!in_brackets && host.find(':') != std::string_view::npos)) return false;
   return !is_address || port < kFirstClientPort;
 }
 
@@ -307,8 +305,10 @@ class LogReader : public LineReader {
       return "no [time] after the client address, ident and user";
     }
     part_virtual_host(fields);
-    if (fields[kIp].empty()) return "no client address";
     if (has_prefix(fields)) return "text before the client address that is no virtual host";
+    // The first of a list is the client, however many proxies follow.
+    fields[kIp] = fields[kIp].substr(0, fields[kIp].find(','));
+    if (fields[kIp].empty()) return "no client address";
     if (!cutter.fixed(kTimeBytes, fields[kTime]) || !cutter.skip(']') || !cutter.skip(' ')) {
       return "no time of the form [17/May/2015:10:05:03 +0000]";
     }

@@ -80,7 +80,11 @@ TEST(LogReader, AVirtualHostMayPrecedeTheClient) {
     EXPECT_EQ(read(address + " ::1 - -"), (Fields{address, "::1", "-", "-"}));
   }
   EXPECT_EQ(read("example.com:51234 ::1 - -"), (Fields{"example.com:51234", "::1", "-", "-"}));
-  EXPECT_EQ(read("example.com 203.0.113.7 - -"), (Fields{"example.com", "203.0.113.7", "-", "-"}));
+  for (const std::string name : {"example.com", "web1", "10.0.0.x", "7.local."}) {
+    EXPECT_EQ(read(name + " 203.0.113.7 - -"), (Fields{name, "203.0.113.7", "-", "-"}));
+  }
+  // A client without a forwarded address before that of the connection.
+  EXPECT_EQ(read("- 203.0.113.7 - -"), (Fields{"-", "203.0.113.7", "-", "-"}));
   // The next line has no virtual host.
   EXPECT_EQ(read("203.0.113.7 - -"), (Fields{"-", "203.0.113.7", "-", "-"}));
   EXPECT_EQ(line_fault("example.com:80  - -" + rest), "no client address");
@@ -93,13 +97,15 @@ TEST(LogReader, DoesNotMistakeAClientForAVirtualHost) {
   for (const std::string words :
        {"203.0.113.7:5678 - -", "[2001:db8::1]:443 - -", "unknown - -", "203.0.113.7 10.0.0.1 - -",
         "203.0.113.7, 10.0.0.1 - -", "203.0.113.7, 10.0.0.1, 10.0.0.2 - -",
-        "2001:db8::80 10.0.0.1 - -", "203.0.113.7:10000 10.0.0.1 - -",
-        "[2001:db8::80]:51234 10.0.0.1 - -", "203.0.113.7:000080 10.0.0.1 - -",
-        "client.example:65536 10.0.0.1 - -", "client.example: 10.0.0.1 - -", "unknown 10.0.0.1 - -",
-        "client.example bob John Q. Public", "client.example - - a"}) {
+        "203.0.113.7,10.0.0.1 10.0.0.2 - -", "unknown, 10.0.0.1 - -", "2001:db8::80 10.0.0.1 - -",
+        "203.0.113.7:10000 10.0.0.1 - -", "[2001:db8::80]:51234 10.0.0.1 - -",
+        "203.0.113.7:000080 10.0.0.1 - -", "client.example:65536 10.0.0.1 - -",
+        "client.example: 10.0.0.1 - -", "unknown 10.0.0.1 - -", "client.example bob John Q. Public",
+        "client.example - - a"}) {
     const ReadLine read = read_line(*reader, words + rest, {"vhost", "ip"});
     ASSERT_EQ(read.reading, Reading::kRecord) << words << ": " << read.reason;
-    EXPECT_EQ(read.fields, (std::vector<std::string>{"-", words.substr(0, words.find(' '))}));
+    EXPECT_EQ(read.fields,
+              (std::vector<std::string>{"-", words.substr(0, words.find_first_of(", "))}));
   }
 }
 

@@ -67,9 +67,9 @@ class LineReader {
 
 /// A reader for Apache's and nginx's logs; `format` is kCommon or kCombined. If the ident is "-", a
 /// virtual host may precede the client's address: a name, with or without a port (but not
-/// "unknown"), or an address with a port below 10000, which is assumed to be a server's. A common
-/// reader ignores text after the bytes, a combined one text after the user agent. Field texts are
-/// as written, with their escapes.
+/// "unknown"), or an address with a port below 10000, which is assumed to be a server's. The ip of
+/// a list of forwarded addresses is the first of them. A common reader ignores text after the
+/// bytes, a combined one text after the user agent. Field texts are as written, with their escapes.
 std::unique_ptr<LineReader> make_log_reader(Format format);
 
 /// A reader for CSV (RFC 4180) with this header, which must have a column `time` (decimal seconds
