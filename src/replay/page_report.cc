@@ -16,7 +16,6 @@ std::string page_key(std::string_view key) {
   return printable(key, kPageKeyColumns);
 }
 
-/// A timeline of a key, its steps perhaps wider than those of the charts.
 struct KeyTimeline {
   std::string key;
   Timeline timeline;
@@ -28,7 +27,7 @@ class Page {
       : contents_(contents),
         limits_(contents.tally.expressions().size()),
         steps_(contents.charts.steps()),
-        key_steps_(steps_),
+        all_(contents.charts.all()),
         summary_(contents.tally.summary(kMostDeniedOnPage)) {
     for (LimitSummary& limit : summary_.limits) {
       std::vector<std::size_t>& timelines = timelines_of_limits_.emplace_back();
@@ -42,8 +41,9 @@ class Page {
   std::string json(std::size_t max_bytes) {
     const std::string head = pages::escaped(everything_else());
     while (true) {
-      std::string all = head + pages::escaped(timelines_of_keys()) + "}";
-      if (all.size() <= max_bytes || !widen_timelines()) return all;
+      std::string all = head + pages::escaped(timelines()) + "}";
+      if (all.size() <= max_bytes || all_.steps().size() <= 1) return all;
+      widen_timelines();
     }
   }
 
@@ -58,18 +58,11 @@ class Page {
     return listed->second;
   }
 
-  /// Halves the steps of the keys' timelines, or more. False if that makes no difference.
-  bool widen_timelines() {
-    std::size_t before = 0;
-    std::size_t after = 0;
-    const std::int64_t factor = key_steps_.next_factor();
-    key_steps_.widen();
-    for (KeyTimeline& key : timelines_) {
-      before += key.timeline.steps().size();
-      key.timeline.widen(factor);
-      after += key.timeline.steps().size();
-    }
-    return after < before || after > timelines_.size();
+  void widen_timelines() {
+    const std::int64_t factor = steps_.next_factor();
+    steps_.widen();
+    all_.widen(factor);
+    for (KeyTimeline& key : timelines_) key.timeline.widen(factor);
   }
 
   std::string everything_else() {
@@ -80,9 +73,6 @@ class Page {
     ReportContext context = contents_.context;
     context.key = printable(context.key, kTypedColumns);
     write_report(json, summary_, context);
-    json.open("timeline", '{');
-    write_steps(json, steps_, contents_.charts.all(), false);
-    json.close('}');
     json.open("shares", '[');
     for (std::size_t limit = 0; limit < limits_; ++limit) {
       json.add_numbers(contents_.tally.shares(limit), [](std::uint64_t keys) { return keys; });
@@ -95,17 +85,22 @@ class Page {
       json.add_numbers(timelines, [](std::size_t timeline) { return timeline; });
     }
     json.close(']');
-    json.name("keys");
+    json.name("step_ns");
     return std::move(json).text();
   }
 
-  std::string timelines_of_keys() {
+  /// What follows the name "step_ns": the width of all steps, and the timelines.
+  std::string timelines() {
     JsonWriter json(JsonWriter::Layout::kCompact);
-    json.open('[');
+    json.add(steps_.width_ns());
+    json.open("timeline", '{');
+    write_steps(json, all_, false);
+    json.close('}');
+    json.open("keys", '[');
     for (const KeyTimeline& key : timelines_) {
       json.open('{');
       json.add("key", key.key);
-      write_steps(json, key_steps_, key.timeline, true);
+      write_steps(json, key.timeline, true);
       json.close('}');
     }
     json.close(']');
@@ -114,10 +109,8 @@ class Page {
 
   /// The steps as columns: their numbers, the requests, and for each limit the denied requests and,
   /// if wanted, the levels.
-  void write_steps(JsonWriter& json, const TimeSteps& width, const Timeline& timeline,
-                   bool with_levels) {
+  void write_steps(JsonWriter& json, const Timeline& timeline, bool with_levels) {
     const auto& steps = timeline.steps();
-    json.add("step_ns", width.width_ns());
     json.name("steps");
     json.add_numbers(steps, [](const StepCounts& at) { return at.step; });
     json.name("requests");
@@ -197,7 +190,7 @@ class Page {
   const PageContents& contents_;
   std::size_t limits_;
   TimeSteps steps_;
-  TimeSteps key_steps_;
+  Timeline all_;
   Summary summary_;
   std::vector<KeyTimeline> timelines_;
   /// The index of a key's timeline.

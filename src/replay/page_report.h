@@ -29,7 +29,7 @@ inline constexpr std::size_t kMostDeniedOnPage = 50;
 inline constexpr std::size_t kMaxPageBytes = 1'000'000;
 
 /// The contents as JSON, in at most `max_bytes` if that is possible: to need less room, the steps
-/// of the keys' timelines are widened. The member "report" is what json_report() writes, with more
+/// of all timelines are widened. The member "report" is what json_report() writes, with more
 /// keys, and with keys made safe for a terminal and cut to kPageKeyColumns.
 std::string page_json(const PageContents& contents, std::size_t max_bytes);
 

@@ -58,7 +58,7 @@ class ReportPage(SystemTest):
             steps = {}
             for row in rows[key["key"]]:
                 limit = LIMITS.index(row["limit_expr"])
-                step = steps.setdefault((limit, row["time_ns"] // key["step_ns"]), [0, 0, 2**63])
+                step = steps.setdefault((limit, row["time_ns"] // data["step_ns"]), [0, 0, 2**63])
                 step[0] += 1
                 step[1] += not row["allowed"]
                 step[2] = min(step[2], row["remaining"])

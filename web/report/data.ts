@@ -20,7 +20,6 @@ export interface LimitReport {
 /** Columns of the steps in which anything happened: the number of the step, which begins at
  * `step * step_ns` since the epoch, and what happened in it, by limit. */
 export interface Steps {
-  step_ns: number;
   steps: number[];
   requests: number[];
   denied: number[][];
@@ -66,6 +65,8 @@ export interface ReportData {
     last_ns: number | null;
     limits: LimitReport[];
   };
+  /** The width of the steps of all timelines. */
+  step_ns: number;
   timeline: Steps;
   /** By limit: how many keys have no request denied; up to 10 %, ... 100 % of them; all. */
   shares: number[][];

@@ -67,12 +67,11 @@ function makeSpark(steps: KeySteps, index: number, range: Range): SVGElement {
   const svg = makeSvg("svg", {
     viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", "aria-hidden": "true",
   });
-  const stepMs = steps.step_ns / 1e6;
   const spanMs = range.toMs - range.fromMs;
   const most = Math.max(1, ...steps.requests);
-  const stepWidth = Math.max(1, stepMs / spanMs * width);
+  const stepWidth = Math.max(1, range.stepMs / spanMs * width);
   const bars = (column: number[]) => steps.steps.map((step, i) => {
-    const x = (step * stepMs - range.fromMs) / spanMs * width;
+    const x = (range.beginMs(step) - range.fromMs) / spanMs * width;
     if (column[i] === 0 || x < -stepWidth || x >= width) return "";
     const y = Math.max(1, column[i] / most * (height - 1));
     return `M${x.toFixed(1)} ${height}v${-y.toFixed(1)}h${stepWidth.toFixed(1)}V${height}z`;
@@ -95,7 +94,7 @@ function openKey(data: ReportData, steps: KeySteps, index: number, range: Range)
     chart = makeKeyChart(steps, limit, range);
     place.replaceChildren(makeKeyCounts(data, steps, limit), chart.element);
     chart.draw();
-    if (!range.isAll) chart.show(...rangeOf(steps, range));
+    if (!range.isAll) chart.show(range.from, range.to);
   };
   if (data.report.limits.length > 1) {
     const select = make("select", {}, ...data.report.limits.map((limit, i) =>
@@ -110,13 +109,6 @@ function openKey(data: ReportData, steps: KeySteps, index: number, range: Range)
   document.body.append(dialog);
   dialog.showModal();
   show(index);
-}
-
-/** The range in the steps of a key's timeline, which may be wider. */
-function rangeOf(steps: KeySteps, range: Range): [number, number] {
-  const stepMs = steps.step_ns / 1e6;
-  const first = Math.floor(range.startMs / stepMs);
-  return [range.fromMs / stepMs - first, range.toMs / stepMs - first];
 }
 
 function makeKeyCounts(data: ReportData, steps: KeySteps, index: number): HTMLElement {
@@ -137,13 +129,12 @@ function makeKeyCounts(data: ReportData, steps: KeySteps, index: number): HTMLEl
 }
 
 function makeKeyChart(steps: KeySteps, index: number, range: Range): TimeChart {
-  const stepMs = steps.step_ns / 1e6;
   const denied = steps.denied[index];
   const admitted = steps.requests.map((requests, i) => requests - denied[i]);
   return new TimeChart({
-    label: `The requests of ${steps.key} over time, in steps of ${duration(stepMs)}`,
-    startMs: Math.floor(range.startMs / stepMs) * stepMs,
-    stepMs,
+    label: `The requests of ${steps.key} over time, in steps of ${duration(range.stepMs)}`,
+    startMs: range.startMs,
+    stepMs: range.stepMs,
     series: [
       {name: "admitted", color: "admitted", values: range.spread(steps, admitted, 0)},
       {name: "denied", color: "denied", values: range.spread(steps, denied, 0)},

@@ -56,8 +56,8 @@ function keysCsv({report}: ReportData): string {
           (count) => [limit.limit_expr, count.key, count.denied, count.requests]))]);
 }
 
-function timeCsv({report, timeline}: ReportData): string {
-  const {steps, step_ns, requests, denied} = timeline;
+function timeCsv({report, step_ns, timeline}: ReportData): string {
+  const {steps, requests, denied} = timeline;
   const heads = report.limits.map((limit) => `denied by ${limit.limit_expr}`);
   return toCsv([["time", "requests", ...heads],
       ...steps.map((step, i) => [new Date(step * step_ns / 1e6).toISOString(), requests[i],
@@ -122,11 +122,11 @@ function makeRangeControls(range: Range, chart: TimeChart): HTMLElement {
 }
 
 /** The numbers of the chart, made when they are first asked for. */
-function makeNumbers({timeline, report}: ReportData): HTMLElement {
+function makeNumbers({report, step_ns, timeline}: ReportData): HTMLElement {
   const details = make("details", {class: "small"}, make("summary", {}, "The numbers as a table"));
   const fill = () => {
     const rows = timeline.steps.map((step, i) => make("tr", {},
-        make("th", {scope: "row"}, utcSecond(step * timeline.step_ns / 1e6)),
+        make("th", {scope: "row"}, utcSecond(step * step_ns / 1e6)),
         showNumber("td", "requests", timeline.requests[i], grouped(timeline.requests[i])),
         ...timeline.denied.map(
             (column) => showNumber("td", "denied", column[i], grouped(column[i])))));

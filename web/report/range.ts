@@ -1,6 +1,6 @@
-/** The chosen range of time, in steps of the report's timeline. */
+/** The chosen range of time, in steps of the report's timelines. */
 
-import { Steps } from "./data";
+import { ReportData, Steps } from "./data";
 
 export class Range {
   readonly startMs: number;
@@ -12,13 +12,17 @@ export class Range {
   private readonly first: number;
   private readonly listeners: (() => void)[] = [];
 
-  constructor(timeline: Steps) {
-    const {steps} = timeline;
+  constructor({step_ns, timeline: {steps}}: ReportData) {
     this.first = steps[0] ?? 0;
     this.count = steps.length === 0 ? 1 : steps[steps.length - 1] - this.first + 1;
-    this.stepMs = timeline.step_ns / 1e6;
-    this.startMs = this.first * this.stepMs;
+    this.stepMs = step_ns / 1e6;
+    this.startMs = this.beginMs(this.first);
     this.to = this.count;
+  }
+
+  /** When a step begins. */
+  beginMs(step: number): number {
+    return step * this.stepMs;
   }
 
   get isAll(): boolean {
@@ -45,24 +49,17 @@ export class Range {
     this.listeners.push(listener);
   }
 
-  /** The sum of a column of `timeline` over the steps that begin in the range. */
-  sum(timeline: Steps, column: number[]): number {
-    const stepMs = timeline.step_ns / 1e6;
-    let sum = 0;
-    for (let i = 0; i < column.length; ++i) {
-      const atMs = timeline.steps[i] * stepMs;
-      if (this.isAll || (atMs >= this.fromMs && atMs < this.toMs)) sum += column[i];
-    }
-    return sum;
+  /** The sum of a column of `timeline` over the steps in the range. */
+  sum({steps}: Steps, column: number[]): number {
+    const [first, end] = [this.first + this.from, this.first + this.to];
+    return column.reduce((sum, value, i) =>
+      steps[i] >= first && steps[i] < end ? sum + value : sum, 0);
   }
 
   /** A column with a value for every step of the whole time, `missing` where nothing happened. */
-  spread<Missing>(timeline: Steps, column: number[], missing: Missing): (number | Missing)[] {
-    const ratio = timeline.step_ns / 1e6 / this.stepMs;
-    const first = Math.floor(this.first / ratio);
-    const count = Math.floor((this.first + this.count - 1) / ratio) - first + 1;
-    const values = new Array<number | Missing>(count).fill(missing);
-    timeline.steps.forEach((step, i) => values[step - first] = column[i]);
+  spread<Missing>({steps}: Steps, column: number[], missing: Missing): (number | Missing)[] {
+    const values = new Array<number | Missing>(this.count).fill(missing);
+    steps.forEach((step, i) => values[step - this.first] = column[i]);
     return values;
   }
 }
