@@ -12,7 +12,8 @@ struct AdviceContext {
   /// The key template, as given or by default; empty if no line was read.
   std::string key;
   std::uint64_t unreadable = 0;
-  /// The command that replays the same files, to which a --limit is added.
+  /// The command that replays the same files, to which a --limit is added: see
+  /// replay::command_line().
   std::string replay;
 };
 

@@ -18,7 +18,6 @@ using replay::percent;
 
 constexpr std::size_t kColumns = 100;
 constexpr std::size_t kLimitColumns = 30;
-constexpr std::size_t kCommandColumns = 2'000;
 constexpr std::size_t kNumber = 11;
 constexpr std::string_view kBold = "\x1b[1m";
 constexpr std::string_view kFaint = "\x1b[2m";
@@ -183,8 +182,7 @@ class AdviceText {
     }
     line();
     line("  See what one of them does:");
-    line("    " + printable(context_.replay, kCommandColumns) + " --limit '" +
-         advice_.suggestions[1].expression + "'");
+    line("    " + context_.replay + " --limit '" + advice_.suggestions[1].expression + "'");
   }
 
   void cannot_know() {

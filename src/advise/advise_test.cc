@@ -6,6 +6,7 @@
 #include <sstream>
 #include <string>
 
+#include "replay/command_line.h"
 #include "servers/temporary_folder.h"
 #include "sluice/limit.h"
 
@@ -126,10 +127,13 @@ TEST_F(Advise, ATextIsSafeForATerminal) {
 TEST_F(Advise, TheCommandReplaysTheSameKeys) {
   std::string csv = "time,user\n";
   for (int i = 0; i < 100; ++i) csv += std::to_string(i) + ",a\n";
-  const std::string file = directory_.write("in", csv);
-  const Result result = run({.files = {file}, .key = "{user}", .format = replay::Format::kCsv});
-  EXPECT_NE(result.out.find("\n    sluice replay " + file +
-                            " --key '{user}' --format csv --limit 'token_bucket "),
+  const std::string file = directory_.write("it's", csv);
+  const std::string key = R"({user} \ it's)";
+  const Result result = run({.files = {file}, .key = key, .format = replay::Format::kCsv});
+  EXPECT_NE(result.out.find("\n    " +
+                            replay::command_line(
+                                {.files = {file}, .key = key, .format = replay::Format::kCsv}) +
+                            " --limit 'token_bucket "),
             std::string::npos)
       << result.out;
 }

@@ -81,6 +81,15 @@ std::string printable(std::string_view text, std::size_t columns) {
   return out;
 }
 
+bool is_printable(std::string_view text) {
+  while (!text.empty()) {
+    const CodePoint point = decode(text);
+    if (point.bytes == 0 || is_unsafe(point.value)) return false;
+    text.remove_prefix(point.bytes);
+  }
+  return true;
+}
+
 void append_json_string(std::string& out, std::string_view text) {
   constexpr std::uint32_t kReplacement = 0xFFFD;
   out += '"';

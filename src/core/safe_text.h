@@ -11,6 +11,10 @@ namespace sluice {
 /// than `columns` (each code point counts as one) is cut and ends with an ellipsis.
 std::string printable(std::string_view text, std::size_t columns);
 
+/// Whether the text is safe for a terminal: printable() changes only its backslashes and its
+/// length.
+bool is_printable(std::string_view text);
+
 /// Appends `text` as a JSON string with its quotes. What a terminal might interpret or hide is
 /// escaped. A byte that is not part of valid UTF-8 becomes U+FFFD.
 void append_json_string(std::string& out, std::string_view text);

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <string_view>
+#include <vector>
 
+#include "core/safe_text.h"
 #include "stores/stores.h"
 
 namespace sluice::replay {
@@ -13,12 +15,29 @@ bool is_plain(char c) {
          std::string_view("-_./:@%+=,").find(c) != std::string_view::npos;
 }
 
+/// A word as $'…', without a byte that a terminal might interpret. It has no apostrophe, so that a
+/// shell that does not know this form reads it as other text, but runs nothing of it.
+std::string escaped(std::string_view word) {
+  std::string out = "$'";
+  for (const char c : word) {
+    if (c >= ' ' && c <= '~' && c != '\'' && c != '\\') {
+      out += c;
+      continue;
+    }
+    const auto byte = static_cast<unsigned char>(c);
+    out += '\\';
+    for (const int shift : {6, 3, 0}) out += static_cast<char>('0' + (byte >> shift & 7));
+  }
+  return out + "'";
+}
+
 std::string quoted(std::string_view word) {
   if (!word.empty() && std::all_of(word.begin(), word.end(), is_plain)) return std::string(word);
+  if (!is_printable(word)) return escaped(word);
   std::string out = "'";
   for (const char c : word) {
     if (c == '\'') {
-      out += "'\\''";
+      out += R"('"'"')";
     } else {
       out += c;
     }
@@ -26,28 +45,38 @@ std::string quoted(std::string_view word) {
   return out + "'";
 }
 
-void append_option(std::string& out, std::string_view name, std::string_view value) {
-  out.append(" ").append(name).append(" ").append(quoted(value));
+/// A file as an argument that is not taken for an option.
+std::string file_argument(const std::string& file) {
+  return quoted(file.starts_with('-') && file != "-" ? "./" + file : file);
 }
 
 }  // namespace
 
 std::string command_line(const ReplayOptions& options) {
-  std::string out = "sluice replay";
-  for (const std::string& file : options.files) out += ' ' + quoted(file);
-  for (const std::string& limit : options.limits) append_option(out, "--limit", limit);
-  if (options.key) append_option(out, "--key", *options.key);
+  std::vector<std::string> arguments;
+  const auto add = [&](std::string_view name, std::string_view value) {
+    arguments.push_back(std::string(name) + ' ' + quoted(value));
+  };
+  for (const std::string& file : options.files) arguments.push_back(file_argument(file));
+  for (const std::string& limit : options.limits) add("--limit", limit);
+  if (options.key) add("--key", *options.key);
   if (options.format != Format::kAuto) {
-    append_option(out, "--format", kFormatNames[static_cast<std::size_t>(options.format)]);
+    add("--format", kFormatNames[static_cast<std::size_t>(options.format)]);
   }
-  if (options.store != ReplayOptions().store) {
-    append_option(out, "--store", StoreUrl(options.store).text());
+  if (options.store != ReplayOptions().store) add("--store", StoreUrl(options.store).text());
+  if (!options.decisions.empty()) add("--decisions", options.decisions);
+  if (options.is_strict) arguments.emplace_back("--strict");
+  if (options.is_json) arguments.emplace_back("--json");
+  if (options.has_plot) arguments.emplace_back("--plot");
+  if (!options.html.empty()) add("--html", options.html);
+  constexpr std::string_view kRest = " …";
+  std::string out = "sluice replay";
+  for (const std::string& argument : arguments) {
+    if (out.size() + 1 + argument.size() + kRest.size() > kMaxCommandBytes) {
+      return out.append(kRest);
+    }
+    out.append(" ").append(argument);
   }
-  if (!options.decisions.empty()) append_option(out, "--decisions", options.decisions);
-  if (options.is_strict) out += " --strict";
-  if (options.is_json) out += " --json";
-  if (options.has_plot) out += " --plot";
-  if (!options.html.empty()) append_option(out, "--html", options.html);
   return out;
 }
 

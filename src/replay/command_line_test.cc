@@ -2,6 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "servers/temporary_folder.h"
+
 namespace sluice::replay {
 namespace {
 
@@ -11,16 +17,43 @@ TEST(CommandLine, LeavesOutDefaults) {
 }
 
 TEST(CommandLine, HasEveryOption) {
-  EXPECT_EQ(command_line({.limits = {"a", "b"},
-                          .key = "it's {ip}",
-                          .format = Format::kJsonLines,
-                          .decisions = "-",
-                          .html = "out.html",
-                          .has_plot = true,
-                          .is_strict = true,
-                          .is_json = true}),
-            "sluice replay --limit a --limit b --key 'it'\\''s {ip}' --format jsonl --decisions - "
-            "--strict --json --plot --html out.html");
+  EXPECT_EQ(
+      command_line({.limits = {"a", "b"},
+                    .key = "it's {ip}",
+                    .format = Format::kJsonLines,
+                    .decisions = "-",
+                    .html = "out.html",
+                    .has_plot = true,
+                    .is_strict = true,
+                    .is_json = true}),
+      R"(sluice replay --limit a --limit b --key 'it'"'"'s {ip}' --format jsonl --decisions -)"
+      " --strict --json --plot --html out.html");
+}
+
+TEST(CommandLine, AShellReadsTheSameWords) {
+  const servers::TemporaryFolder directory;
+  const std::string line = command_line(
+      {.files = {"-", "-x.log", "x'$(exit 1)'.log"}, .limits = {R"(a  \ "b")"}, .key = "ä"});
+  const std::string script =
+      directory.write("script", "sluice() { printf '<%s>' \"$@\"; }\n" + line);
+  const std::string out = directory.path("out");
+  for (const std::string shell : {"sh", "bash"}) {
+    ASSERT_EQ(std::system((shell + " " + script + " > " + out).c_str()), 0);
+    EXPECT_EQ(directory.read("out"),
+              R"(<replay><-><./-x.log><x'$(exit 1)'.log><--limit><a  \ "b"><--key><ä>)");
+  }
+}
+
+TEST(CommandLine, HasNoByteThatATerminalMightInterpret) {
+  EXPECT_EQ(command_line({.files = {"\x1b[2J'$(id)'\\\xff ä"}}),
+            R"(sluice replay $'\033[2J\047$(id)\047\134\377 \303\244')");
+  EXPECT_EQ(command_line({.files = {"\u202e"}}), R"(sluice replay $'\342\200\256')");
+}
+
+TEST(CommandLine, IsBounded) {
+  const std::string line = command_line({.files = std::vector<std::string>(1'000, "access.log")});
+  EXPECT_LE(line.size(), kMaxCommandBytes);
+  EXPECT_TRUE(line.ends_with(" access.log …"));
 }
 
 TEST(CommandLine, HidesThePassword) {

@@ -10,8 +10,6 @@
 namespace sluice::replay {
 namespace {
 
-constexpr std::size_t kCommandColumns = 2000;
-
 std::string page_key(std::string_view key) {
   return printable(key, kPageKeyColumns);
 }
@@ -68,7 +66,7 @@ class Page {
   std::string everything_else() {
     JsonWriter json(JsonWriter::Layout::kCompact);
     json.open('{');
-    json.add("command", printable(contents_.command, kCommandColumns));
+    json.add("command", contents_.command);
     json.name("report");
     ReportContext context = contents_.context;
     context.key = printable(context.key, kTypedColumns);

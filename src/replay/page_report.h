@@ -18,7 +18,7 @@ struct PageContents {
   const Charts& charts;
   const Sweep& sweep;
   const ReportContext& context;
-  /// The command that made the report, for people.
+  /// The command that made the report: see command_line().
   std::string command;
 };
 

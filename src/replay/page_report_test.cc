@@ -51,7 +51,7 @@ class Collected {
             .charts = charts_,
             .sweep = sweep_,
             .context = context_,
-            .command = "sluice replay"};
+            .command = R"(sluice replay 'a \ b')"};
   }
 
   std::size_t limits_;
@@ -81,6 +81,7 @@ TEST(PageReport, HasTheNumbersOfTheJsonReport) {
   collected.add("a", kStartNs, 1);
   collected.add("b", kStartNs + 60'000'000'000, 2);
   const auto data = boost::json::parse(collected.json());
+  EXPECT_EQ(data.at("command"), R"(sluice replay 'a \ b')");
   EXPECT_EQ(data.at("report").at("requests"), 3);
   EXPECT_EQ(data.at("report").at("unreadable_lines"), 2);
   EXPECT_EQ(data.at("report").at("limits").at(0).at("denied"), 1);
