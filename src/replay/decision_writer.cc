@@ -61,8 +61,11 @@ void DecisionWriter::finish() {
 }
 
 void DecisionWriter::flush() {
-  file_.write(buffer_);
-  buffer_.clear();
+  // If the write fails, a part may be written, and finish() must not write it again.
+  std::string text = std::exchange(buffer_, {});
+  file_.write(text);
+  text.clear();
+  buffer_ = std::move(text);  // With its room.
 }
 
 }  // namespace sluice::replay

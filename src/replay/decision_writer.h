@@ -38,8 +38,8 @@ class DecisionWriter {
   /// std::runtime_error with one sentence if buffered text cannot be written.
   void write(const Judged& judged, std::string_view limit_json);
 
-  /// Writes buffered text and closes the file. Throws as write(). REQUIRES: called once, as
-  /// the last call.
+  /// Writes buffered text, but none that write() could not write, and closes the file. Throws as
+  /// write(). REQUIRES: called once, as the last call.
   void finish();
 
  private:

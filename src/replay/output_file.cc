@@ -1,6 +1,7 @@
 #include "replay/output_file.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -31,6 +32,11 @@ void OutputFile::write(std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = ::write(descriptor_, text.data(), text.size());
     if (written < 0 && errno == EINTR) continue;
+    if (written < 0 && errno == EAGAIN) {  // Another process may have set O_NONBLOCK.
+      pollfd file{.fd = descriptor_, .events = POLLOUT, .revents = 0};
+      ::poll(&file, 1, -1);
+      continue;
+    }
     if (written < 0) fail(errno);
     text.remove_prefix(static_cast<std::size_t>(written));
   }
