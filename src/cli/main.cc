@@ -25,6 +25,17 @@ constexpr AddCommand kCommands[] = {
     sluice::add_check_config, sluice::add_playground, sluice::add_token,
 };
 
+// An empty value is a variable that is not set rather than a wish for the default.
+void refuse_empty_values(CLI::App& app) {
+  const CLI::Validator is_given(
+      [](std::string& value) { return value.empty() ? "it is empty" : ""; }, "", "is_given");
+  for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) {
+    for (CLI::Option* option : command->get_options()) {
+      if (option->get_items_expected_max() != 0) option->check(is_given);
+    }
+  }
+}
+
 // What the user most likely meant by the first unexpected argument to which a name is near: an
 // option of the subcommand, or a subcommand if none was named.
 std::string suggest_argument(const CLI::App& app) {
@@ -89,6 +100,7 @@ int run(int argc, char** argv) {
   app.require_subcommand(0, 1);
   std::function<int()> chosen;
   for (const AddCommand add : kCommands) add(app, chosen);
+  refuse_empty_values(app);
   // Set last, since subcommands without a footer would inherit it.
   app.footer("sluice help SUBCOMMAND, or sluice SUBCOMMAND --help, lists its options.");
   try {

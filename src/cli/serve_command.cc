@@ -206,12 +206,6 @@ void add_serve(CLI::App& app, std::function<int()>& chosen) {
       ->type_name("N")
       ->check(CLI::Range(std::size_t{1}, kMostConnections).description(""))
       ->capture_default_str();
-  // An empty value is a variable that is not set rather than a wish for the default.
-  const CLI::Validator is_given(
-      [](std::string& value) { return value.empty() ? "it is empty" : ""; }, "", "is_given");
-  for (CLI::Option* option : command->get_options()) {
-    if (option->get_items_expected_max() != 0) option->check(is_given);
-  }
   command->callback([line, &chosen] { chosen = [line] { return run(*line); }; });
 }
 

@@ -34,6 +34,9 @@ class Refusals(SystemTest):
                 *((f"serve {option} ''", option) for option in (
                     "--config", "--limits", "--resp", "--http", "--store", "--snapshot",
                     "--tls-cert", "--threads")),
+                *((f"{words} ''", words.split()[1], "it is empty") for words in (
+                    "replay --key", "replay --decisions", "replay --html",
+                    "advise --key", "advise --html")),
                 ("serve --nonsense", "--nonsense"), ("nonsense", "nonsense")):
             with self.subTest(words):
                 said = self.refusal(*shlex.split(words))
