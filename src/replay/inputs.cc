@@ -14,13 +14,10 @@
 namespace sluice::replay {
 namespace {
 
-bool is_read_from(const std::string& path, const Input& input) {
-  if (input.path != "-") return is_one_file(path, input.path);
-  // Compares the open descriptor, which works without /dev/stdin, too.
-  struct stat standard {};
-  struct stat status {};
-  return fstat(STDIN_FILENO, &standard) == 0 && stat(path.c_str(), &status) == 0 &&
-         standard.st_dev == status.st_dev && standard.st_ino == status.st_ino;
+/// Of the open descriptor if it is standard input, which works without /dev/stdin, too.
+bool read_status(const Input& input, struct stat& status) {
+  return input.path == "-" ? fstat(STDIN_FILENO, &status) == 0
+                           : stat(input.path.c_str(), &status) == 0;
 }
 
 }  // namespace
@@ -36,9 +33,8 @@ std::vector<Input> find_inputs(const std::vector<std::string>& files) {
     Input input{.path = path,
                 .name = is_standard ? "standard input" : printable(path, kTypedColumns)};
     struct stat status {};
-    const bool is_there = is_standard
-                              ? fstat(STDIN_FILENO, &status) == 0
-                              : stat(path.c_str(), &status) == 0 && access(path.c_str(), R_OK) == 0;
+    const bool is_there =
+        read_status(input, status) && (is_standard || access(path.c_str(), R_OK) == 0);
     if (!is_there) throw ReplayError(kFailed, input.name + ": " + why_not(errno));
     if (S_ISDIR(status.st_mode)) throw ReplayError(kFailed, input.name + ": " + why_not(EISDIR));
     if (is_standard && std::any_of(inputs.begin(), inputs.end(),
@@ -67,8 +63,12 @@ int open_input(const Input& input) {
   return descriptor;
 }
 
-bool is_read(const std::string& path, const std::vector<Input>& inputs) {
-  return std::ranges::any_of(inputs, [&](const Input& input) { return is_read_from(path, input); });
+bool is_read(const struct stat& file, const std::vector<Input>& inputs) {
+  return std::ranges::any_of(inputs, [&](const Input& input) {
+    struct stat status {};
+    return read_status(input, status) && status.st_dev == file.st_dev &&
+           status.st_ino == file.st_ino;
+  });
 }
 
 bool is_one_file(const std::string& a, const std::string& b) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/stat.h>
+
 #include <cstdint>
 #include <optional>
 #include <stdexcept>
@@ -43,8 +45,8 @@ std::uint64_t total_bytes(const std::vector<Input>& inputs);
 /// Opens an input; the caller closes the descriptor. Throws ReplayError.
 int open_input(const Input& input);
 
-/// Whether the file is one of the inputs.
-bool is_read(const std::string& path, const std::vector<Input>& inputs);
+/// Whether the file with this status is one of the inputs.
+bool is_read(const struct stat& file, const std::vector<Input>& inputs);
 
 /// Whether two paths lead to one file, which may not exist yet: they are the same, or different
 /// ones, or by links. An empty path is no file; "-" equals only "-".

@@ -7,9 +7,7 @@
 
 #include <cassert>
 #include <cerrno>
-#include <filesystem>
 #include <stdexcept>
-#include <system_error>
 #include <utility>
 
 #include "replay/text.h"
@@ -57,8 +55,10 @@ std::unique_ptr<OutputFile> open_output(std::string_view option, std::string_vie
   const std::string label = std::string(option) + ": ";
   const bool is_standard = path == "-";
   const std::string name = is_standard ? "standard output" : printable(path, kTypedColumns);
-  std::error_code error;
-  if (!is_standard && std::filesystem::is_regular_file(path, error) && is_read(path, inputs)) {
+  struct stat status {};
+  const bool is_there =
+      (is_standard ? fstat(STDOUT_FILENO, &status) : stat(path.c_str(), &status)) == 0;
+  if (is_there && S_ISREG(status.st_mode) && is_read(status, inputs)) {
     throw ReplayError(kMisused, label + name + " is also read and would be lost");
   }
   const int descriptor =

@@ -212,6 +212,15 @@ class BadInput(Replay):
             with open(path, encoding="utf-8") as file:
                 self.assertEqual([json.loads(line)["key"] for line in file], ["a"] * 4)
 
+    def test_standard_output_is_no_input(self):
+        path = self.write_file("requests.csv", CSV)
+        result = run("sh", "-c", '"$0" "$@" >>"$2"', BINARY, "replay", path, *self.LIMIT,
+                     "--decisions", "-")
+        self.assertEqual((result.returncode, result.stderr),
+                         (2, "sluice replay: --decisions: standard output is also read and would "
+                             "be lost\n"))
+        self.assertEqual(read_text(path), CSV)
+
     def test_full_disk(self):
         for input_path in (self.write_file("requests.csv", CSV), SAMPLE):
             self.assertIn("/dev/full", self.refusal("replay", input_path, *self.LIMIT,
