@@ -87,7 +87,7 @@ class ReportPage(SystemTest):
 
     def test_hostile_keys_in_chromium(self):
         npm_install()
-        lines = "".join(json.dumps({"time": 1700000000 + i % 7, "key": key}) + "\n"
+        lines = "".join(json.dumps({"time": 1700000000.05 + i % 7, "key": key}) + "\n"
                         for i, key in enumerate(HOSTILE * 20 + TWINS))
         page, _, _ = self.replay(self.write_file("log.jsonl", lines), "--limit",
                                  "fixed_window 5/1h", "--limit", "fixed_window 2/1h")

@@ -10,5 +10,5 @@ import { Range } from "./range";
 const data = pageData<ReportData>();
 const range = new Range(data);
 const page = document.getElementById("page")!;
-page.replaceChildren(makeHead(data), makeOverview(data, range), makeLimits(data, range));
+page.replaceChildren(makeHead(data, range), makeOverview(data, range), makeLimits(data, range));
 if (data.report.limits.length > 1) page.append(makeComparison(data));

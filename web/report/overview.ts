@@ -6,7 +6,7 @@ import { Series, TimeChart } from "../common/time_chart";
 import { ReportData } from "./data";
 import { Range } from "./range";
 
-export function makeHead(data: ReportData): HTMLElement {
+export function makeHead(data: ReportData, range: Range): HTMLElement {
   const {report} = data;
   const seen = report.limits[0].keys_seen;
   const lede = make("p", {class: "lede"},
@@ -35,7 +35,7 @@ export function makeHead(data: ReportData): HTMLElement {
       make("div", {class: "row"},
           exportButton("Limits as CSV", () => download("limits.csv", "text/csv", limitsCsv(data))),
           exportButton("Keys as CSV", () => download("keys.csv", "text/csv", keysCsv(data))),
-          exportButton("Time as CSV", () => download("time.csv", "text/csv", timeCsv(data))),
+          exportButton("Time as CSV", () => download("time.csv", "text/csv", timeCsv(data, range))),
           exportButton("All as JSON",
               () => download("report.json", "application/json", pageText()))));
 }
@@ -56,11 +56,11 @@ function keysCsv({report}: ReportData): string {
           (count) => [limit.limit_expr, count.key, count.denied, count.requests]))]);
 }
 
-function timeCsv({report, step_ns, timeline}: ReportData): string {
+function timeCsv({report, timeline}: ReportData, range: Range): string {
   const {steps, requests, denied} = timeline;
   const heads = report.limits.map((limit) => `denied by ${limit.limit_expr}`);
   return toCsv([["time", "requests", ...heads],
-      ...steps.map((step, i) => [new Date(step * step_ns / 1e6).toISOString(), requests[i],
+      ...steps.map((step, i) => [new Date(range.beginMs(step)).toISOString(), requests[i],
           ...denied.map((column) => column[i])])]);
 }
 
@@ -87,7 +87,7 @@ export function makeOverview(data: ReportData, range: Range): HTMLElement {
   const section = make("section", {"aria-labelledby": "over-time"},
       make("h2", {id: "over-time"}, "Over time"),
       make("div", {class: "card"}, chart.element, makeRangeControls(range, chart),
-          makeNumbers(data)));
+          makeNumbers(data, range)));
   requestAnimationFrame(() => chart.draw());
   return section;
 }
@@ -122,11 +122,11 @@ function makeRangeControls(range: Range, chart: TimeChart): HTMLElement {
 }
 
 /** The numbers of the chart, made when they are first asked for. */
-function makeNumbers({report, step_ns, timeline}: ReportData): HTMLElement {
+function makeNumbers({report, timeline}: ReportData, range: Range): HTMLElement {
   const details = make("details", {class: "small"}, make("summary", {}, "The numbers as a table"));
   const fill = () => {
     const rows = timeline.steps.map((step, i) => make("tr", {},
-        make("th", {scope: "row"}, utcSecond(step * step_ns / 1e6)),
+        make("th", {scope: "row"}, utcSecond(range.beginMs(step))),
         showNumber("td", "requests", timeline.requests[i], grouped(timeline.requests[i])),
         ...timeline.denied.map(
             (column) => showNumber("td", "denied", column[i], grouped(column[i])))));

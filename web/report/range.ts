@@ -20,7 +20,7 @@ export class Range {
     this.to = this.count;
   }
 
-  /** When a step begins. */
+  /** When a step begins. (`step * step_ns` would be rounded to 53 bits.) */
   beginMs(step: number): number {
     return step * this.stepMs;
   }

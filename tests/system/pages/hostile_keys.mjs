@@ -27,5 +27,7 @@ await withBrowser(async (browser) => {
   assert.deepEqual(page.faults, []);
   const csv = await page.saved('keys.csv', () => page.click('header button:nth-of-type(2)'));
   assert.match(csv, /,'=1\+1,/);
+  const times = await page.saved('time.csv', () => page.click('header button:nth-of-type(3)'));
+  assert.match(times, /^2023-11-14T22:13:20\.050Z,/m);
   console.log('hostile keys: ok');
 });
