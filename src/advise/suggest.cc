@@ -136,6 +136,11 @@ Choice choose(const std::vector<Ranking>& rankings, const std::vector<std::size_
 namespace {
 
 std::string why_balanced(const Choice& choice, const Ranking& ranking) {
+  if (choice.outliers == 0 && choice.balanced != series_index(ranking.limit_for_keys(10))) {
+    return "No small group of keys stands out, so this is the round number closest to the smallest "
+           "that denies something to at most 1 % of the keys, with one left below it for strict "
+           "and one above it for lenient.";
+  }
   if (choice.outliers == 0) {
     return "No small group of keys stands out, so this is the smallest round number that denies "
            "something to at most 1 % of the keys. Look at them before you choose it.";

@@ -37,7 +37,7 @@ struct Choice {
 /// room for at least twice what every other key asked for, and lets a key that has used up its
 /// units come back within minutes, or if there is none, within an hour or a day. Of these limits
 /// balanced is the one that denies these keys the most requests. Without such keys it is the one
-/// that denies something to a hundredth of the keys.
+/// that denies something to a hundredth of the keys, or the closest one between two others.
 /// REQUIRES: a ranking has a key with a request.
 Choice choose(const std::vector<Ranking>& rankings, const std::vector<std::size_t>& visible);
 
