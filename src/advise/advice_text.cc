@@ -12,15 +12,16 @@ namespace {
 
 using replay::count_of;
 using replay::grouped;
+using replay::kBold;
+using replay::kFaint;
 using replay::padded_left;
 using replay::padded_right;
 using replay::percent;
+using replay::styled;
 
 constexpr std::size_t kColumns = 100;
 constexpr std::size_t kLimitColumns = 30;
 constexpr std::size_t kNumber = 11;
-constexpr std::string_view kBold = "\x1b[1m";
-constexpr std::string_view kFaint = "\x1b[2m";
 
 /// A limit, or that the algorithm has none that would do.
 std::string limit_text(std::int64_t limit) {
@@ -45,10 +46,6 @@ class AdviceText {
   }
 
  private:
-  std::string styled(const std::string& text, std::string_view style) const {
-    return is_coloured_ ? std::string(style) + text + "\x1b[0m" : text;
-  }
-
   void line(const std::string& text = {}) {
     out_ += text;
     while (out_.ends_with(' ')) out_.pop_back();
@@ -57,7 +54,7 @@ class AdviceText {
 
   void title(const std::string& text) {
     line();
-    line(styled(text, kBold));
+    line(styled(text, kBold, is_coloured_));
   }
 
   /// Breaks full sentences into lines, between words.
@@ -96,7 +93,7 @@ class AdviceText {
     line(styled(padded_right("  window", kLimitColumns) + padded_left("half", kNumber) +
                     padded_left("90 %", kNumber) + padded_left("99 %", kNumber) +
                     padded_left("most", kNumber),
-                kFaint));
+                kFaint, is_coloured_));
     for (const Burstiness& window : advice_.burstiness) {
       line(padded_right("  " + replay::rough_duration(window.window_ns), kLimitColumns) +
            padded_left(limit_text(window.half), kNumber) +
@@ -114,12 +111,12 @@ class AdviceText {
     title("The limit at which this share would be denied");
     line(styled(padded_right({}, kLimitColumns) + padded_left("of keys", 3 * kNumber) +
                     padded_left("of requests", 3 * kNumber),
-                kFaint));
+                kFaint, is_coloured_));
     std::string shares = padded_right("  L", kLimitColumns);
     for (int i = 0; i < 2; ++i) {
       for (const char* share : {"5 %", "1 %", "0.1 %"}) shares += padded_left(share, kNumber);
     }
-    line(styled(shares, kFaint));
+    line(styled(shares, kFaint, is_coloured_));
     for (const FamilyAdvice& family : advice_.families) {
       std::string row = padded_right("  " + family.expression, kLimitColumns);
       for (const std::int64_t limit : family.keys) row += padded_left(limit_text(limit), kNumber);
@@ -145,7 +142,7 @@ class AdviceText {
     line(styled(padded_left("needs L", 10) + padded_left("requests", kNumber) +
                     padded_left("in a minute", 13) + padded_left("4xx", 9) + padded_left("5xx", 9) +
                     "   key, its most frequent user agent and path",
-                kFaint));
+                kFaint, is_coloured_));
     for (const HitKey& hit : advice_.hit_first) {
       std::string row = padded_left(limit_text(hit.needs), 10) +
                         padded_left(grouped(hit.requests), kNumber) +
@@ -171,7 +168,8 @@ class AdviceText {
     title("Start with one of these");
     for (const Suggestion& suggestion : advice_.suggestions) {
       line();
-      line("  " + padded_right(suggestion.name, 10) + styled(suggestion.expression, kBold));
+      line("  " + padded_right(suggestion.name, 10) +
+           styled(suggestion.expression, kBold, is_coloured_));
       const std::string about = advice_.is_sample ? "about " : "";
       paragraph(
           "Would have denied " + about + count_of(suggestion.requests_denied, "request") + " (" +

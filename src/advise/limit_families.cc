@@ -1,7 +1,6 @@
 #include "advise/limit_families.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "core/arithmetic.h"
 #include "core/instant.h"
@@ -86,7 +85,6 @@ std::int64_t FamilyInfo::recovery_ns(std::int64_t limit) const {
 FamilyInfo FamilyInfo::leaky_bucket() const {
   const std::size_t space = before.find(' ');
   FamilyInfo leaky = *this;
-  leaky.algorithm = LeakyBucket::kName;
   leaky.before = LeakyBucket::kName;
   leaky.before.append(before, space, before.rfind(' ') - space).append(" queue=");
   return leaky;
@@ -96,8 +94,7 @@ LimitFamilies::LimitFamilies() {
   std::size_t number = 0;
   for (std::size_t i = 0; i < kRates; ++i) {
     const Rate& rate = kBucketRates[i];
-    info[number] = {.algorithm = TokenBucket::kName,
-                    .before = std::string(TokenBucket::kName) + ' ' + std::to_string(rate.count) +
+    info[number] = {.before = std::string(TokenBucket::kName) + ' ' + std::to_string(rate.count) +
                               '/' + std::string(rate.period) + " burst=",
                     .after = {},
                     .period_ns = nanoseconds_of(rate.period),
@@ -108,8 +105,7 @@ LimitFamilies::LimitFamilies() {
   const auto add_windows = [&]<class A>(std::array<LimitFamily<A>, kWindows>& families,
                                         std::int64_t largest = kMaxCount) {
     for (std::size_t i = 0; i < kWindows; ++i) {
-      info[number] = {.algorithm = A::kName,
-                      .before = std::string(A::kName).append(" "),
+      info[number] = {.before = std::string(A::kName).append(" "),
                       .after = '/' + std::string(kWindowLengths[i]),
                       .period_ns = nanoseconds_of(kWindowLengths[i])};
       families[i] = make_family<A>(info[number++], largest);

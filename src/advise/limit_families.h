@@ -3,7 +3,6 @@
 #include <array>
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -29,7 +28,6 @@ struct LimitFamily {
 
 /// A family, and what distinguishes it from others.
 struct FamilyInfo {
-  std::string_view algorithm;
   /// The expression is before + limit + after: "fixed_window " + "5" + "/1m".
   std::string before;
   std::string after;

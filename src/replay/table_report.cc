@@ -18,10 +18,6 @@ constexpr std::size_t kExpressionColumns = kColumns - 3 * kNumberColumns - kLimi
 /// Of "2015-05-19 09:05:31".
 constexpr std::size_t kMinuteCharacters = 16;
 
-constexpr std::string_view kBold = "\x1b[1m";
-constexpr std::string_view kRed = "\x1b[31m";
-constexpr std::string_view kFaint = "\x1b[2m";
-
 class Table {
  public:
   Table(const Summary& summary, const ReportContext& context, bool is_coloured)
@@ -35,11 +31,6 @@ class Table {
   }
 
  private:
-  std::string styled(std::string text, std::string_view style) const {
-    if (!is_coloured_) return text;
-    return std::string(style) + text + "\x1b[0m";
-  }
-
   void line(const std::string& text) {
     out_ += text;
     while (out_.ends_with(' ')) out_.pop_back();
@@ -65,7 +56,7 @@ class Table {
 
   std::string denied_number(std::uint64_t denied, std::size_t columns) const {
     const std::string text = padded_left(grouped(denied), columns);
-    return denied == 0 ? text : styled(text, kRed);
+    return denied == 0 ? text : styled(text, kRed, is_coloured_);
   }
 
   /// A row of a limit's table; `padded` is its number.
@@ -80,7 +71,7 @@ class Table {
   void one_limit(const LimitSummary& limit) {
     const std::uint64_t requests = summary_.requests;
     out_ += '\n';
-    line(styled(printable(limit.expression, kColumns), kBold));
+    line(styled(printable(limit.expression, kColumns), kBold, is_coloured_));
     row("requests", number(requests), "");
     row("admitted", number(requests - limit.denied), "");
     row("denied", denied_number(limit.denied, kNumberColumns), share(limit.denied, requests));
@@ -96,7 +87,7 @@ class Table {
     out_ += '\n';
     line(styled(padded_left("denied", kLabelColumns) + padded_left("requests", kNumberColumns) +
                     padded_left("share", kNumberColumns) + std::string(kGap) + "denied most",
-                kFaint));
+                kFaint, is_coloured_));
     for (const KeyCount& count : limit.most_denied) {
       line(denied_number(count.denied, kLabelColumns) + number(count.requests) +
            share(count.denied, count.requests) + std::string(kGap) +
@@ -110,7 +101,7 @@ class Table {
                     padded_left("admitted", kNumberColumns) +
                     padded_left("denied", kNumberColumns) + padded_left("share", kNumberColumns) +
                     padded_left("keys limited", kLimitedColumns),
-                kFaint));
+                kFaint, is_coloured_));
     for (const LimitSummary& limit : summary_.limits) {
       line(padded_right(printable(limit.expression, kExpressionColumns - 1), kExpressionColumns) +
            number(summary_.requests - limit.denied) + denied_number(limit.denied, kNumberColumns) +

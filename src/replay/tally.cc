@@ -61,7 +61,7 @@ Tally::KeyId Tally::count(std::string_view key, Instant time_ns) {
 
 void Tally::count_denied(std::size_t limit, KeyId key, Instant time_ns) {
   ++cell(key, limit + 1);
-  ++minutes_[limit].denied[time_ns / kMinuteNs];
+  ++minutes_[limit][time_ns / kMinuteNs];
 }
 
 Summary Tally::summary(std::size_t most) const {
@@ -102,7 +102,7 @@ LimitSummary Tally::denied_keys(std::size_t limit, std::size_t most,
 
 std::optional<WorstMinute> Tally::worst_minute(std::size_t limit) const {
   std::optional<WorstMinute> worst;
-  for (const auto& [minute, denied] : minutes_[limit].denied) {
+  for (const auto& [minute, denied] : minutes_[limit]) {
     const Instant start_ns = minute * kMinuteNs;
     if (!worst || denied > worst->denied ||
         (denied == worst->denied && start_ns < worst->start_ns)) {

@@ -94,9 +94,6 @@ class Tally {
     using is_avalanching = void;
     std::size_t operator()(std::string_view key) const;
   };
-  struct MinuteCounts {
-    boost::unordered_flat_map<std::int64_t, std::uint64_t> denied;
-  };
 
   std::uint64_t& cell(KeyId key, std::size_t column) {
     return counts_[std::size_t{key} * (expressions_.size() + 1) + column];
@@ -115,7 +112,8 @@ class Tally {
   boost::unordered_flat_map<std::string_view, KeyId, KeyHash> ids_;
   /// A row for each key: its requests, then its denials by each limit.
   std::vector<std::uint64_t> counts_;
-  std::vector<MinuteCounts> minutes_;
+  /// By limit: the denied requests of each minute.
+  std::vector<boost::unordered_flat_map<std::int64_t, std::uint64_t>> minutes_;
   std::uint64_t requests_ = 0;
   Instant first_ns_ = 0;
   Instant last_ns_ = 0;

@@ -33,6 +33,10 @@ std::string padded_right(std::string text, std::size_t columns) {
   return text;
 }
 
+std::string styled(const std::string& text, std::string_view style, bool is_coloured) {
+  return is_coloured && !text.empty() ? std::string(style) + text + "\x1b[0m" : text;
+}
+
 void append_number(std::string& out, std::int64_t number) {
   std::array<char, 24> digits{};
   const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr;

@@ -18,6 +18,14 @@ inline constexpr std::size_t kTypedColumns = 200;
 std::string padded_left(std::string_view text, std::size_t columns);
 std::string padded_right(std::string text, std::size_t columns);
 
+/// Styles of a terminal.
+inline constexpr std::string_view kBold = "\x1b[1m";
+inline constexpr std::string_view kFaint = "\x1b[2m";
+inline constexpr std::string_view kRed = "\x1b[31m";
+
+/// The text in this style, if `is_coloured`; an empty text stays empty.
+std::string styled(const std::string& text, std::string_view style, bool is_coloured);
+
 /// Appends the number in decimal.
 void append_number(std::string& out, std::int64_t number);
 void append_number(std::string& out, std::uint64_t number);

@@ -56,10 +56,7 @@ PlotColumns denied_over_time(const Charts& charts, std::size_t limit) {
 }
 
 std::string text_plot(const std::string& title, const PlotColumns& columns, bool is_coloured) {
-  const auto styled = [&](std::string_view style, const std::string& text) {
-    return is_coloured && !text.empty() ? std::string(style) + text + "\x1b[0m" : text;
-  };
-  std::string out = '\n' + styled("\x1b[1m", title) + '\n';
+  std::string out = '\n' + styled(title, kBold, is_coloured) + '\n';
   if (columns.counts.empty()) return out + "  no requests\n";
   out += "  denied per " + format_duration(columns.width_ns) + '\n';
   const std::uint64_t most =
@@ -67,7 +64,7 @@ std::string text_plot(const std::string& title, const PlotColumns& columns, bool
   for (std::size_t row = 0; row < kPlotRows; ++row) {
     const std::string label = row == 0 ? grouped(most) : "";
     const std::string bars = bars_of_row(columns, most, row);
-    out += padded_left(label, kAxisColumns) + " |" + styled("\x1b[31m", bars) + '\n';
+    out += padded_left(label, kAxisColumns) + " |" + styled(bars, kRed, is_coloured) + '\n';
   }
   const std::size_t width = columns.counts.size();
   out += padded_left("0", kAxisColumns) + " +" + std::string(width, '-') + '\n';

@@ -6,15 +6,13 @@
 namespace sluice::replay {
 namespace {
 
-constexpr std::int64_t kMs = 1'000'000;
-constexpr std::int64_t kSecond = 1000 * kMs;
-constexpr std::int64_t kMinute = 60 * kSecond;
-constexpr std::int64_t kHour = 60 * kMinute;
+constexpr std::int64_t kMs = kMillisecondNs;
 
-constexpr std::array kWidths = {kMs,       5 * kMs,     10 * kMs,     50 * kMs,     100 * kMs,
-                                500 * kMs, kSecond,     5 * kSecond,  15 * kSecond, 30 * kSecond,
-                                kMinute,   5 * kMinute, 15 * kMinute, 30 * kMinute, kHour,
-                                3 * kHour, 6 * kHour,   12 * kHour,   24 * kHour};
+constexpr std::array kWidths = {
+    kMs,         5 * kMs,       10 * kMs,       50 * kMs,       100 * kMs,
+    500 * kMs,   kSecondNs,     5 * kSecondNs,  15 * kSecondNs, 30 * kSecondNs,
+    kMinuteNs,   5 * kMinuteNs, 15 * kMinuteNs, 30 * kMinuteNs, kHourNs,
+    3 * kHourNs, 6 * kHourNs,   12 * kHourNs,   kDayNs};
 
 /// Adds `from` to `to`.
 void join(StepCounts& to, const StepCounts& from) {

@@ -39,7 +39,7 @@ class TimeSteps {
   bool is_empty_ = true;
   Instant first_ns_ = 0;
   Instant last_ns_ = 0;
-  std::int64_t width_ns_ = 1'000'000;
+  std::int64_t width_ns_ = kMillisecondNs;
 };
 
 /// What happened in one step.
