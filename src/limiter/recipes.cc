@@ -1,8 +1,11 @@
 #include "sluice/recipes.h"
 
+#include <memory>
 #include <utility>
 
+#include "algorithms/limit_definition.h"
 #include "core/limit_syntax.h"
+#include "core/store.h"
 #include "sluice/limit.h"
 
 namespace sluice {
@@ -13,6 +16,14 @@ std::string sentence(const std::string& expression, const std::string& name,
   std::string text = "'" + name + "' has used up its limit, " + expression;
   if (decision.retry_after == kNever) return text;
   return text + ": try again in " + format_duration(decision.retry_after.count());
+}
+
+// Holds the limit's space open. Each call has a limiter of its own, and keys of other names may
+// have other numbers: the store must not judge them by these.
+std::shared_ptr<Space> hold_varying(Store& store, const Limit& limit) {
+  LimitDefinition definition = limit.definition();
+  definition.varies = true;
+  return store.open_space(definition);
 }
 
 }  // namespace
@@ -41,8 +52,9 @@ std::string Throttle::expression() const {
 }
 
 Decision Throttle::acquire() const {
-  const std::string space = "throttle." + std::to_string(window_.count());
-  return Limiter(store_, Limit(expression(), space)).acquire(name_, 1, patience_);
+  const Limit limit(expression(), "throttle." + std::to_string(window_.count()));
+  const auto held = hold_varying(*store_, limit);
+  return Limiter(store_, limit).acquire(name_, 1, patience_);
 }
 
 void Throttle::exceed(const Decision& decision) const {
@@ -72,7 +84,9 @@ std::string Funnel::expression() const {
 }
 
 Permit Funnel::acquire() const {
-  return ConcurrencyLimiter(store_, Limit(expression(), "funnel")).acquire(name_, patience_);
+  const Limit limit(expression(), "funnel");
+  const auto held = hold_varying(*store_, limit);
+  return ConcurrencyLimiter(store_, limit).acquire(name_, patience_);
 }
 
 void Funnel::exceed(const Decision& decision) const {

@@ -9,6 +9,9 @@
 #include <stdexcept>
 #include <string>
 
+#include "sluice/health.h"
+#include "sluice/manual_clock.h"
+
 namespace sluice {
 namespace {
 
@@ -48,6 +51,27 @@ TEST_F(RecipesTest, ThrottleGoesOnWithAnotherCount) {
   EXPECT_THROW(throttle(store_, "sms").allow(2).every(hours(1)).then(remaining), LimitExceeded);
   EXPECT_EQ(throttle(store_, "sms").allow(2).every(hours(2)).then(remaining), 1)
       << "another window starts fresh";
+}
+
+// A full store forgets keys that do not deny: each is judged by its own count.
+TEST(Recipes, AThrottleIsNotForgottenForOthersWithMoreRuns) {
+  ManualClock clock;
+  const auto store = open_store("memory:?max_bytes=1048576", clock);
+  const auto take = [&](const std::string& name, std::int64_t runs) {
+    return throttle(store, name)
+        .allow(runs)
+        .every(hours(1))
+        .then([] { return true; }, [] { return false; });
+  };
+  for (int i = 0; i < 100; ++i) EXPECT_TRUE(take("sms" + std::to_string(i), 1));
+  clock.advance(seconds(1));
+  for (int i = 0; i < 50'000; ++i) take("mail" + std::to_string(i), 1'000);
+  EXPECT_GT(health(*store).evicted, 0U);
+  for (int i = 0; i < 100; ++i) {
+    const std::string name = "sms" + std::to_string(i);
+    EXPECT_TRUE(take(name, 2));
+    EXPECT_FALSE(take(name, 2)) << name << " was forgotten";
+  }
 }
 
 TEST_F(RecipesTest, ThrottleReturnsWhatTheyReturn) {

@@ -9,7 +9,6 @@
 #include <fstream>
 #include <functional>
 #include <mutex>
-#include <new>
 #include <string>
 #include <vector>
 
@@ -109,22 +108,16 @@ TEST_F(SnapshotKeeperTest, AnErrorIsToldAndTheNextSuccessToo) {
   const auto store = std::make_shared<MemoryStore>();
   std::vector<bool> attempts;
   SnapshotKeeper keeper(store, options(), lines.log());
-  keeper.start([&](bool succeeded) {
-    attempts.push_back(succeeded);
-    if (attempts.size() == 1) throw std::bad_alloc();  // As anything in an attempt may.
-  });
-  keeper.write_soon();
-  EXPECT_THAT(lines.await(3).back(),
-              "no snapshot was written, the former one stays: std::bad_alloc");
+  keeper.start([&](bool succeeded) { attempts.push_back(succeeded); });
   std::filesystem::create_directories(path_ + ".new/in the way");
   keeper.write_soon();
-  EXPECT_THAT(lines.await(4).back(),
+  EXPECT_THAT(lines.await(2).back(),
               StartsWith("no snapshot was written, the former one stays: cannot replace " + path_ +
                          ".new: "));
   std::filesystem::remove_all(path_ + ".new");
   keeper.stop();
-  EXPECT_THAT(lines.await(5).back(), StartsWith("wrote 0 keys"));
-  EXPECT_THAT(attempts, ElementsAre(true, false, false, true));
+  EXPECT_THAT(lines.await(3).back(), StartsWith("wrote 0 keys"));
+  EXPECT_THAT(attempts, ElementsAre(false, true));
 }
 
 TEST_F(SnapshotKeeperTest, RefusesWhatItCannotKeep) {

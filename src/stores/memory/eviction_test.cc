@@ -444,6 +444,25 @@ TEST(VaryingNumbers, MayBeginToVaryWhileTheSpaceHasKeys) {
   }
 }
 
+TEST(VaryingNumbers, GoOnToVaryWhenTheirUsersHaveGone) {
+  constexpr const char* kMany = "token_bucket 1000/1h burst=3000";
+  constexpr const char* kOne = "token_bucket 1/1h";
+  MemoryStore store(small_store());
+  {
+    const LimitedKeys one(store, kOne, "api");
+    LimitedKeys many(store, kMany, "api");
+    for (int i = 0; i < 500; ++i) many.take("own" + std::to_string(i), kStart, 1'000);
+  }
+  LimitedKeys one(store, kOne, "api");
+  for (int i = 0; i < 500; ++i) ASSERT_FALSE(one.take("own" + std::to_string(i), kStart).allowed);
+  LimitedKeys others(store, kMany, "others");
+  for (std::uint64_t i = 0; i < 45'000; ++i) others.take(key_name(i), kStart, 2'000);
+  EXPECT_GT(store.counters().evicted, 0U);
+  for (int i = 0; i < 500; ++i) {
+    EXPECT_FALSE(one.take("own" + std::to_string(i), kStart).allowed) << i;
+  }
+}
+
 // A limit whose numbers have changed since its space was opened.
 struct Changed {
   const char* from;

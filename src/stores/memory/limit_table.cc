@@ -45,12 +45,9 @@ MemorySpace::MemorySpace(std::shared_ptr<LimitTable> limits, LimitId id, const K
       id_(id),
       keeps_keys_(!limit.any_numbers),
       keeps_records_(memory::keeps_records(limit)),
-      salt_(salt) {
-  if (limit.varies) begin_to_vary();
-}
+      salt_(salt) {}
 
 MemorySpace::~MemorySpace() {
-  delete hints_.load(std::memory_order_relaxed);
   limits_->let_go(*this);
 }
 
@@ -83,14 +80,17 @@ LimitTable::Opened LimitTable::open(const LimitDefinition& limit, const Space* h
         former != nullptr && former.use_count() > (former.get() == held ? 2 : 1);
     if (keeps_state(parts, limit.parts)) {
       const bool differs = parts != limit.parts;
-      const bool varied = former != nullptr && former->varies();
+      const bool varied = known.data->hints != nullptr;
       // As limits of one name with different numbers: the others go on with theirs.
       const bool varies = limit.varies || (has_others && differs);
       // Once the numbers vary, a key keeps those by which it was asked last.
       if (differs && !has_others && !(varied && varies)) {
         opened.retired.reset(known.parts.exchange(new PartList(limit.parts)));
       }
-      if (former != nullptr && varies && !varied) former->begin_to_vary();
+      if (varies && !varied) {
+        known.data->hints = std::make_unique<MemorySpace::Hints>();
+        if (former != nullptr) former->begin_to_vary(known.data->hints.get());
+      }
       opened.space = former != nullptr ? former : hold(id, limit);
       return opened;
     }
@@ -106,6 +106,7 @@ LimitTable::Opened LimitTable::open(const LimitDefinition& limit, const Space* h
   require_room(limit);
   const LimitId id = add_row(limit.space, limit.parts);
   row(id).data->made = ++spaces_made_;
+  if (limit.varies) row(id).data->hints = std::make_unique<MemorySpace::Hints>();
   opened.space = hold(id, limit);
   row(id).uses.fetch_sub(1, std::memory_order_relaxed);  // That of add_row().
   if (held != nullptr && former.get() == held) opened.space->succeed(*held);
@@ -118,6 +119,7 @@ std::shared_ptr<MemorySpace> LimitTable::hold(LimitId id, const LimitDefinition&
   const KeyHash name = hash_key(data.name, secret_);
   const KeyHash salt{mix(name.high + data.made), mix(name.low - data.made)};
   auto space = std::make_shared<MemorySpace>(shared_from_this(), id, salt, limit);
+  space->begin_to_vary(data.hints.get());
   data.handle = space;
   ++held.uses;
   if (space->keeps_keys()) ++held.holders;
@@ -139,7 +141,11 @@ LimitTable::Image LimitTable::image_of(LimitId id, const PartList& parts) {
 
 LimitId LimitTable::restore(const Image& image, LimitId space) {
   const std::lock_guard lock(mutex_);
-  if (space != 0) return add_numbers(head_of(space, image.parts), space, image.parts);
+  if (space != 0) {
+    auto& hints = row(space).data->hints;
+    if (hints == nullptr) hints = std::make_unique<MemorySpace::Hints>();
+    return add_numbers(head_of(space, image.parts), space, image.parts);
+  }
   if (const auto found = ids_.find(image.name); found != ids_.end()) retire(found->second);
   const LimitId id = add_row(image.name, image.parts);
   if (id != 0) row(id).data->made = image.made;
@@ -286,6 +292,10 @@ LimitId LimitTable::add_varying_key(const MemorySpace& space, const LimitDefinit
     ++row(id).uses;
   } else {
     id = add_numbers(head, space.id(), limit.parts, limit.any_numbers ? 1 : 0);
+  }
+  if (id == 0 && !limit.any_numbers) {  // Better judged by other numbers than denied.
+    ++row(space.id()).uses;
+    return space.id();
   }
   hint.store(id, std::memory_order_relaxed);
   return id;

@@ -51,14 +51,14 @@ class MemorySpace final : public Space {
   using Hints = std::array<std::atomic<LimitId>, 4096>;
 
   // From now on its keys may have numbers of their own.
-  void begin_to_vary() { hints_.store(new Hints(), std::memory_order_release); }
+  void begin_to_vary(Hints* hints) { hints_.store(hints, std::memory_order_release); }
 
   const std::shared_ptr<LimitTable> limits_;
   const LimitId id_;
   const bool keeps_keys_;
   const bool keeps_records_;
   const KeyHash salt_;
-  std::atomic<Hints*> hints_{nullptr};  // Owned. Null unless the numbers vary.
+  std::atomic<Hints*> hints_{nullptr};  // Those of its row. Null unless the numbers vary.
 };
 
 /// Gives an id to each limit that judges a store's keys: one for each space, and one for each set
@@ -155,6 +155,8 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
     std::string name;
     std::weak_ptr<MemorySpace> handle = {};
     std::uint64_t made = 0;  // The value of spaces_made_, which the space's salt is made from.
+    // Not null once the numbers vary: some keys may have rows of their own.
+    std::unique_ptr<MemorySpace::Hints> hints = nullptr;
   };
 
   // Rows are never freed, only used again for other limits, so that they may be read at any time.
