@@ -76,7 +76,7 @@ Permit ConcurrencyLimiter::try_acquire(std::string_view key) {
 Permit ConcurrencyLimiter::acquire(std::string_view key, nanoseconds patience,
                                    std::stop_token stop) {
   require_patience(patience);
-  if (patience == nanoseconds(0)) return try_acquire(key);
+  if (patience == nanoseconds(0) && !stop.stop_requested()) return try_acquire(key);
   const bool others_go_first = impl_->others_go_first(key, patience);
   AcquireRequest request = impl_->request(key, impl_->end_of(patience));
   return impl_->permit(

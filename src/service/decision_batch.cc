@@ -20,10 +20,11 @@ std::int64_t ns_since(SteadyClock::time_point begin) {
   return std::chrono::nanoseconds(SteadyClock::now() - begin).count();
 }
 
-// Whether no store knows of what this source granted. (Of kFull: full=allow admits new keys that
-// find no room.)
-bool is_unrecorded_by(Source giver) {
-  return giver == Source::kOverride || giver == Source::kFull;
+// Whether no store knows of what is to be returned: an override granted it, or it is a permit that
+// a full store granted without a record (full=allow).
+bool is_unrecorded(const Request& request) {
+  return request.giver == Source::kOverride ||
+         (request.giver == Source::kFull && request.permit != 0);
 }
 
 // The decision of an override that does not ask the store; nothing if the store is to be asked.
@@ -32,11 +33,11 @@ std::optional<Decision> override_decision(LimitOverride::Kind kind, const Reques
                            request.operation == Operation::kRelease ||
                            request.operation == Operation::kRefund;
   // What no store has recorded is returned to no store, even if the override has gone since.
-  const bool is_unrecorded = is_returned && is_unrecorded_by(request.giver);
+  const bool is_free = is_returned && is_unrecorded(request);
   // A permit that the store granted before there was the override is renewed and released there.
-  const bool is_lent = is_returned && request.permit != 0 && !is_unrecorded;
+  const bool is_lent = is_returned && request.permit != 0 && !is_free;
   if (request.operation == Operation::kReset || is_lent) return std::nullopt;
-  if (kind == LimitOverride::Kind::kAllowAll || is_unrecorded) {
+  if (kind == LimitOverride::Kind::kAllowAll || is_free) {
     const bool takes_up_to = request.operation == Operation::kTakeUpTo;
     return Decision{.allowed = true,
                     .source = Source::kOverride,
@@ -119,8 +120,7 @@ void DecisionBatch::clear() {
 void DecisionBatch::add(const std::shared_ptr<const RegisteredLimit>& limit, Request request,
                         ReplySlot slot) {
   slot.limit = limit->number;
-  const bool is_special =
-      limit->overrides != nullptr || limit->dry_run || is_unrecorded_by(request.giver);
+  const bool is_special = limit->overrides != nullptr || limit->dry_run || is_unrecorded(request);
   if (is_special) return add_special(limit, request, slot);
   add_asked(limit, *limit, request, slot);
 }

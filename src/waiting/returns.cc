@@ -102,14 +102,14 @@ class SentReturn : public std::enable_shared_from_this<SentReturn> {
   bool is_reclaim() const { return request_.giver == Source::kUnavailable; }
 
   void settle(const Decision& answer) {
-    under_way_.end();
-    if (then_) {
-      bound_.reset();
-      store_.reset();  // The caller may destroy the store when it is told.
-      return then_(answer);
-    }
     const bool is_answered = answer.source != Source::kUnavailable;
     if (!is_answered && is_reclaim() && timer_->after(pause_) < lease_ends_) ask_again();
+    // First: the caller may destroy the store when it is told, and the process may end when none is
+    // under way.
+    bound_.reset();
+    store_.reset();
+    under_way_.end();
+    if (then_) then_(answer);
   }
 
   // Meanwhile it holds only weak references, so that the store may be destroyed.
@@ -140,25 +140,20 @@ class SentReturn : public std::enable_shared_from_this<SentReturn> {
   bool has_place_ = false;
 };
 
-void send_return(const std::shared_ptr<Store>& store, std::shared_ptr<const BoundLimit> bound,
-                 const Request& request, Returned then, std::shared_ptr<TimerQueue> timer) {
-  if (store->answers_later()) {
-    if (!timer) timer = TimerThread::shared_or_null();
-    if (timer) {
-      const auto sent =
-          std::make_shared<SentReturn>(store, std::move(bound), request, timer, std::move(then));
-      return sent->submit();
-    }
-  }
-  const Decision answer = return_and_wait(*store, request);
-  if (then) then(answer);
-}
-
 }  // namespace
 
 void return_later(const std::shared_ptr<const LimitBinding>& binding, const BoundLimit& bound,
                   const Request& request, Returned then, std::shared_ptr<TimerQueue> timer) {
-  send_return(binding->store(), {binding, &bound}, request, std::move(then), std::move(timer));
+  if (binding->store()->answers_later()) {
+    if (!timer) timer = TimerThread::shared_or_null();
+    if (timer) {
+      const std::shared_ptr<const BoundLimit> held(binding, &bound);
+      return std::make_shared<SentReturn>(binding->store(), held, request, timer, std::move(then))
+          ->submit();
+    }
+  }
+  const Decision answer = return_and_wait(*binding->store(), request);
+  if (then) then(answer);
 }
 
 Decision return_and_wait(Store& store, const Request& request) {
@@ -177,7 +172,9 @@ void reclaim(const std::shared_ptr<Store>& store, const std::shared_ptr<const Bo
   request.operation = Operation::kRelease;
   request.permit = permit;
   request.giver = Source::kUnavailable;
-  send_return(store, bound, request, nullptr, std::move(timer));
+  if (!timer) timer = TimerThread::shared_or_null();
+  if (!timer) return;
+  std::make_shared<SentReturn>(store, bound, request, timer, nullptr)->submit();
 }
 
 }  // namespace sluice
