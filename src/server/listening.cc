@@ -60,19 +60,19 @@ bool overlap(const Address& a, const Address& b) {
          (a.host == b.host || is_all(a.host) || is_all(b.host));
 }
 
-/// Throws ConfigError if addresses overlap. A service manager may pass several sockets of one
-/// address; use_passed_sockets() has put these first.
+/// Throws ConfigError if an address overlaps with another one, unless a service manager has passed
+/// sockets for both.
 void require_apart(const std::vector<Listening>& all) {
-  for (auto each = all.begin(); each != all.end(); ++each) {
-    if (each->passed_socket >= 0) continue;
-    const auto other = std::find_if(all.begin(), each, [&](const Listening& before) {
-      return overlap(before.address, each->address);
+  for (const Listening& each : all) {
+    if (each.passed_socket >= 0) continue;
+    const auto other = std::ranges::find_if(all, [&](const Listening& one) {
+      return &one != &each && overlap(one.address, each.address);
     });
-    if (other == each) continue;
-    const std::string text = each->address.text();
-    throw ConfigError(other->address == each->address
+    if (other == all.end()) continue;
+    const std::string text = each.address.text();
+    throw ConfigError(other->address == each.address
                           ? "the address " + text + " is there twice"
-                          : "the addresses " + other->address.text() + " and " + text + " overlap");
+                          : "the addresses " + text + " and " + other->address.text() + " overlap");
   }
 }
 
