@@ -17,7 +17,8 @@ namespace sluice {
 enum class Source : std::uint8_t {
   kStore,   ///< The store that keeps the key's state.
   kFull,    ///< The memory store had no room for the key, and no key that it could evict. Denied,
-            ///< unless the store's URL says full=allow.
+            ///< unless the store's URL says full=allow and the key has no state: then units and
+            ///< permits are granted without a record, and other changes are still denied.
   kCache,   ///< The deny cache of this process: the store has denied the key, and that denial still
             ///< holds. `retry_after` and `remaining` are lower bounds.
   kLocal,   ///< The local states of this process, because the store did not answer.
