@@ -236,6 +236,7 @@ TEST_F(AuthTest, DeniesWithoutWhatIsRequired) {
     const Reply denied = ask(query + field);
     EXPECT_EQ(denied.status, 429) << field;
     EXPECT_THAT(denied.body, HasSubstr("the request has no {header:X-Key}"));
+    EXPECT_EQ(denied.header("Cache-Control"), "no-store");
     EXPECT_EQ(ask(query + field, "X-Key: a\r\n").status, 204) << field;
   }
   EXPECT_EQ(ask(query + "query:user&deny_status=403").status, 403);

@@ -251,12 +251,15 @@ TEST_F(EndpointsTest, ReservationsHoldABoundedNumberOfBytes) {
 
 // Others may have taken units since, which are not those of the reservation.
 TEST_F(EndpointsTest, ACommitReturnsNoUnitsThatAFullStoreDidNotRecord) {
-  store->says = [](const Request&) { return Decision{.allowed = true, .source = Source::kFull}; };
-  const std::string name = value_of(members("/v1/reserve", kBob + R"(,"cost":3})"), "reservation");
-  store->says = {};
-  const std::string commit = R"({"reservation":")" + name + R"(","cost":1})";
-  EXPECT_EQ(members("/v1/commit", commit), decision("true", 5, 4, "0", 200))
-      << "what it cost is recorded after all";
+  const auto commit = [&](const std::string& cost) {
+    store->says = [](const Request&) { return Decision{.allowed = true, .source = Source::kFull}; };
+    const std::string reserved = members("/v1/reserve", kBob + R"(,"cost":3})");
+    store->says = {};
+    return members("/v1/commit", R"({"reservation":")" + value_of(reserved, "reservation") +
+                                     R"(","cost":)" + cost + "}");
+  };
+  EXPECT_EQ(commit("1"), decision("true", 5, 4, "0", 200)) << "what it cost is recorded after all";
+  EXPECT_EQ(commit("0"), decision("true", 5, 4, "0", 200));
 }
 
 TEST_F(EndpointsTest, ACommitThatTheStoreDidNotCarryOutCanBeRepeated) {

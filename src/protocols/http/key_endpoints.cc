@@ -54,7 +54,9 @@ void ask_of_permit(Exchange& exchange, Operation operation) {
 std::int64_t most_to_charge(const Exchange& exchange, const Reservations::Reserved& reserved) {
   const bool is_free = reserved.giver == Source::kOverride;
   if ((exchange.roles & kAdminRole) != 0 || is_free) return Members::Range{}.most;
-  return reserved.cost == 0 ? 0 : reserved.most_at_once;
+  // Of a full store that has admitted it, the cost is 0 because nothing was recorded.
+  const bool reserved_none = reserved.cost == 0 && reserved.giver != Source::kFull;
+  return reserved_none ? 0 : reserved.most_at_once;
 }
 
 }  // namespace
