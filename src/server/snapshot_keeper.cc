@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <exception>
 #include <utility>
 
 #include "core/instant.h"
@@ -117,25 +116,24 @@ void SnapshotKeeper::end_thread() {
 
 void SnapshotKeeper::write(bool is_asked_for) {
   const auto begin = std::chrono::steady_clock::now();
-  SnapshotSummary written;
   try {
-    written = file_.write(*store_);
+    const SnapshotSummary written = file_.write(*store_);
+    if (is_asked_for || failed_) {
+      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+      say(LogLevel::kInfo, "snapshot_written",
+          "wrote " + keys(written.keys) + " to " + file_.path() + " in " +
+              text_of(std::chrono::duration_cast<std::chrono::nanoseconds>(took)),
+          {{"keys", static_cast<std::int64_t>(written.keys)}, {"seconds", took.count()}});
+    }
+    end_attempt(true);
   } catch (const SnapshotNotSynced& error) {
     end_attempt(false);
-    return say(LogLevel::kError, "snapshot_not_synced", error.what());
-  } catch (const std::exception& error) {  // Without memory, too: the server goes on.
+    say(LogLevel::kError, "snapshot_not_synced", error.what());
+  } catch (const SnapshotError& error) {
     end_attempt(false);
-    return say(LogLevel::kError, "snapshot_failed",
-               "no snapshot was written, the former one stays: " + std::string(error.what()));
+    say(LogLevel::kError, "snapshot_failed",
+        "no snapshot was written, the former one stays: " + std::string(error.what()));
   }
-  if (is_asked_for || failed_) {
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-    say(LogLevel::kInfo, "snapshot_written",
-        "wrote " + keys(written.keys) + " to " + file_.path() + " in " +
-            text_of(std::chrono::duration_cast<std::chrono::nanoseconds>(took)),
-        {{"keys", static_cast<std::int64_t>(written.keys)}, {"seconds", took.count()}});
-  }
-  end_attempt(true);
 }
 
 void SnapshotKeeper::end_attempt(bool succeeded) {
