@@ -330,11 +330,21 @@ std::shared_ptr<Space> FallbackStore::replace_space(const std::shared_ptr<Space>
   space->lends = lends(limit);
   if (former) space->succeed(*former);
   known.space = space;
-  if (spaces_.size() >= drop_at_) {
-    std::erase_if(spaces_, [](const auto& row) { return row.second.space.expired(); });
-    drop_at_ = std::max<std::size_t>(1024, 2 * spaces_.size());
-  }
+  known.is_gone = false;
+  if (spaces_.size() >= drop_at_) drop_names();
   return space;
+}
+
+// Drops the names that were not in use at the last call either: since then kKeptNames others have
+// been added. REQUIRES: mutex_ is held.
+void FallbackStore::drop_names() {
+  for (auto next = spaces_.begin(); next != spaces_.end();) {
+    const auto row = next++;
+    Known& known = row->second;
+    const bool was_gone = std::exchange(known.is_gone, known.space.expired());
+    if (was_gone && known.is_gone) spaces_.erase(row);
+  }
+  drop_at_ = spaces_.size() + kKeptNames;
 }
 
 KeyName FallbackStore::name_of(const Subject& subject) {

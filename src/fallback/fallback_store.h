@@ -120,6 +120,7 @@ class FallbackStore final : public BatchStore, private Batch::OuterStore {
     std::weak_ptr<FallbackSpace> space;
     std::uint64_t number = 0;  ///< See FallbackSpace::number.
     std::vector<AnyPart> parts;
+    bool is_gone = false;  ///< The space was gone when names were last dropped.
   };
   using Subject = Batch::Subject;
 
@@ -152,6 +153,9 @@ class FallbackStore final : public BatchStore, private Batch::OuterStore {
   void count_not_charged_back(std::int64_t units);
   std::shared_ptr<FallbackSpace> space_of(const ChargeBack::Charge& charge);
   void charge_back(Instant now);
+  void drop_names();
+
+  static constexpr std::size_t kKeptNames = 1024;
 
   const FallbackOptions options_;
   const Clock clock_;                           // Compared only with itself, not with a store's.
@@ -165,7 +169,7 @@ class FallbackStore final : public BatchStore, private Batch::OuterStore {
   std::mutex local_mutex_;
   mutable std::mutex mutex_;  // guards the next three
   std::map<std::string, Known, std::less<>> spaces_;
-  std::size_t drop_at_ = 1024;  // At this many spaces, those no longer in use are dropped.
+  std::size_t drop_at_ = kKeptNames;  // At this many names, drop_names() is called.
   std::uint64_t last_number_ = 0;
   // The last member, so that it is destroyed first: its destructor completes pending batches.
   const std::shared_ptr<Store> inner_;

@@ -463,10 +463,19 @@ TEST_F(FallbackToldTest, WhatWasToldOutlivesTheLimiter) {
   wrap({}, "fixed_window 40/1h");
   decide_elsewhere({.cost = 30}, kStart);
   decide({.cost = 0}, kStart);
-  space_.reset();
-  use("fixed_window 40/1h");
+  int others = 0;
+  const auto go_on_after = [&](int names) {
+    for (int i = 0; i < names; ++i) use("fixed_window 1/1h", std::to_string(++others));
+    use("fixed_window 40/1h");
+  };
+  for (int round = 0; round < 3; ++round) go_on_after(1024);
   inner_->lose_all();
-  EXPECT_EQ(admitted(kStart), 10);
+  EXPECT_EQ(decide({.cost = 0}, kStart).remaining, 10);
+  inner_->lose_nothing();
+  decide({.key = "told", .cost = 30}, kStart);
+  go_on_after(3 * 1024);
+  inner_->lose_all();
+  EXPECT_EQ(decide({.key = "told", .cost = 0}, kStart).remaining, 40) << "they are bounded";
 }
 
 TEST_F(FallbackToldTest, WhatIsNotChargedYetOutlivesTheLimiterToo) {
