@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 
@@ -11,7 +12,7 @@ struct KeyHash {
   std::uint64_t high = 0;
   std::uint64_t low = 0;
 
-  bool operator==(const KeyHash&) const = default;
+  auto operator<=>(const KeyHash&) const = default;
 };
 
 /// The secret of the hash function. Without it, an attacker cannot choose keys whose hashes

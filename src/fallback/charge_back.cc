@@ -19,17 +19,16 @@ std::int64_t add_up(std::int64_t units, std::int64_t more) {
 
 std::int64_t ChargeBack::add(Charge charge, Instant now, Instant fresh_at) {
   if (charge.key.size() > kMaxKeyBytes) return charge.units;
-  Shard& shard = shard_of(charge.name);
-  const std::lock_guard lock(shard.mutex);
-  auto found = shard.entries.find(charge.name);
-  if (found != shard.entries.end() && found->second.fresh_at <= now) {
-    erase(shard, found);
-    found = shard.entries.end();
+  const std::lock_guard lock(mutex_);
+  auto found = entries_.find(charge.name);
+  if (found != entries_.end() && found->second.fresh_at <= now) {
+    erase(found);
+    found = entries_.end();
   }
-  if (found == shard.entries.end()) {
-    if (!make_room(shard, now)) return charge.units;
-    found = shard.entries.emplace(charge.name, Entry{}).first;
-    found->second.charge.entry = ++shard.last_entry;
+  if (found == entries_.end()) {
+    if (!make_room(now)) return charge.units;
+    found = entries_.emplace(charge.name, Entry{}).first;
+    found->second.charge.entry = ++last_entry_;
   }
   Entry& entry = found->second;
   charge.entry = entry.charge.entry;
@@ -37,15 +36,14 @@ std::int64_t ChargeBack::add(Charge charge, Instant now, Instant fresh_at) {
   set_units(entry, charge.units);
   entry.charge = std::move(charge);
   entry.fresh_at = std::max(entry.fresh_at, fresh_at);
-  shard.next_fresh_at = std::min(shard.next_fresh_at, entry.fresh_at);
+  next_fresh_at_ = std::min(next_fresh_at_, entry.fresh_at);
   return 0;
 }
 
 std::int64_t ChargeBack::pending(const KeyName& name, Instant now) {
-  Shard& shard = shard_of(name);
-  const std::lock_guard lock(shard.mutex);
-  const auto found = shard.entries.find(name);
-  if (found == shard.entries.end() || found->second.fresh_at <= now) return 0;
+  const std::lock_guard lock(mutex_);
+  const auto found = entries_.find(name);
+  if (found == entries_.end() || found->second.fresh_at <= now) return 0;
   const Entry& entry = found->second;
   return add_up(entry.charge.units, entry.sent);
 }
@@ -53,17 +51,15 @@ std::int64_t ChargeBack::pending(const KeyName& name, Instant now) {
 // Does this with the key's entry, if there is one, and erases it if nothing is left in it.
 template <class Change>
 void ChargeBack::change(const KeyName& name, Change change_entry) {
-  Shard& shard = shard_of(name);
-  const std::lock_guard lock(shard.mutex);
-  const auto found = shard.entries.find(name);
-  if (found == shard.entries.end()) return;
+  const std::lock_guard lock(mutex_);
+  const auto found = entries_.find(name);
+  if (found == entries_.end()) return;
   Entry& entry = found->second;
   change_entry(entry);
-  if (entry.charge.units == 0 && entry.sent == 0) erase(shard, found);
+  if (entry.charge.units == 0 && entry.sent == 0) erase(found);
 }
 
 void ChargeBack::subtract(const KeyName& name, std::int64_t units) {
-  if (is_empty()) return;
   change(name, [&](Entry& entry) {
     set_units(entry, std::max<std::int64_t>(0, entry.charge.units - units));
   });
@@ -77,23 +73,22 @@ void ChargeBack::forget(const KeyName& name) {
 }
 
 std::vector<ChargeBack::Charge> ChargeBack::take(Instant now) {
-  constexpr std::size_t kAtOnce = 256;
+  const std::lock_guard lock(mutex_);
   std::vector<Charge> charges;
-  for (std::size_t i = 0; i < kShards && charges.size() < kAtOnce; ++i) {
-    Shard& shard = shards_[next_shard_.fetch_add(1, std::memory_order_relaxed) % kShards];
-    const std::lock_guard lock(shard.mutex);
-    for (auto next = shard.entries.begin(); next != shard.entries.end();) {
-      const auto found = next++;
-      Entry& entry = found->second;
-      const bool is_fresh = entry.fresh_at <= now;
-      if (!is_fresh && entry.charge.units > 0) {
-        charges.push_back(entry.charge);
-        entry.sent = add_up(entry.sent, entry.charge.units);
-        set_units(entry, 0);
-      }
-      if (is_fresh) erase(shard, found);
+  auto next = entries_.upper_bound(last_taken_);
+  for (std::size_t left = entries_.size(); left > 0 && charges.size() < kAtOnce; --left) {
+    if (next == entries_.end()) next = entries_.begin();
+    const auto found = next++;
+    Entry& entry = found->second;
+    if (entry.fresh_at <= now) {
+      erase(found);
+    } else if (entry.charge.units > 0) {
+      charges.push_back(entry.charge);
+      entry.sent = add_up(entry.sent, entry.charge.units);
+      set_units(entry, 0);
     }
   }
+  if (!charges.empty()) last_taken_ = charges.back().name;
   return charges;
 }
 
@@ -109,21 +104,20 @@ void ChargeBack::settle(const Charge& charge, std::int64_t units, Outcome outcom
   });
 }
 
-// False where the shard is full of keys that are not fresh.
-bool ChargeBack::make_room(Shard& shard, Instant now) {
-  constexpr std::size_t kMost = kMaxKeys / kShards;
-  if (shard.entries.size() < kMost) return true;
-  if (now < shard.next_fresh_at) return false;
-  shard.next_fresh_at = kMaxInt64;
-  for (auto entry = shard.entries.begin(); entry != shard.entries.end();) {
+// False where it is full of keys that are not fresh.
+bool ChargeBack::make_room(Instant now) {
+  if (entries_.size() < kMaxKeys) return true;
+  if (now < next_fresh_at_) return false;
+  next_fresh_at_ = kMaxInt64;
+  for (auto entry = entries_.begin(); entry != entries_.end();) {
     const auto here = entry++;
     if (here->second.fresh_at <= now) {
-      erase(shard, here);
+      erase(here);
     } else {
-      shard.next_fresh_at = std::min(shard.next_fresh_at, here->second.fresh_at);
+      next_fresh_at_ = std::min(next_fresh_at_, here->second.fresh_at);
     }
   }
-  return shard.entries.size() < kMost;
+  return entries_.size() < kMaxKeys;
 }
 
 void ChargeBack::set_units(Entry& entry, std::int64_t units) {
@@ -133,9 +127,9 @@ void ChargeBack::set_units(Entry& entry, std::int64_t units) {
   if (units == 0 && was_unsent) unsent_.fetch_sub(1, std::memory_order_relaxed);
 }
 
-void ChargeBack::erase(Shard& shard, Entries::iterator entry) {
+void ChargeBack::erase(Entries::iterator entry) {
   set_units(entry->second, 0);
-  shard.entries.erase(entry);
+  entries_.erase(entry);
 }
 
 }  // namespace sluice

@@ -1,13 +1,12 @@
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "algorithms/limit_definition.h"
@@ -24,9 +23,9 @@ namespace sluice {
 /// clock.
 class ChargeBack {
  public:
-  static constexpr std::size_t kShards = 16;
   static constexpr std::size_t kMaxKeys = 16'384;
   static constexpr std::size_t kMaxKeyBytes = 1024;
+  static constexpr std::size_t kAtOnce = 1024;
   static constexpr std::int64_t kPause = 100'000'000;
 
   /// Units of a key, and the limit that admitted the latest of them.
@@ -61,8 +60,8 @@ class ChargeBack {
     return !is_empty() && now >= next_try_.load(std::memory_order_relaxed);
   }
 
-  /// Returns the charges of some keys, about a thousand at most where there are many, without those
-  /// that are fresh by now. They are sent to the store, and then given to settle().
+  /// Returns the charges of at most kAtOnce keys that are not fresh by now; the next call goes on
+  /// with the others. They are sent to the store, and then given to settle().
   std::vector<Charge> take(Instant now);
 
   enum class Outcome : std::uint8_t {
@@ -75,35 +74,26 @@ class ChargeBack {
   void settle(const Charge& charge, std::int64_t units, Outcome outcome, Instant now);
 
  private:
-  struct HashOfName {
-    std::size_t operator()(const KeyName& name) const { return name.key.low; }
-  };
   struct Entry {
     Charge charge;  // Its units are those to be sent.
     Instant fresh_at = 0;
     std::int64_t sent = 0;  // Those of which the store has not said that it charged them.
   };
-  using Entries = std::unordered_map<KeyName, Entry, HashOfName>;
-  struct Shard {
-    std::mutex mutex;
-    // Guarded by mutex:
-    Entries entries;
-    std::uint64_t last_entry = 0;
-    // Before that, no entry becomes fresh. Found anew when the shard is full.
-    Instant next_fresh_at = 0;
-  };
+  using Entries = std::map<KeyName, Entry>;
 
-  Shard& shard_of(const KeyName& name) { return shards_[name.key.high % kShards]; }
   template <class Change>
   void change(const KeyName& name, Change change_entry);
-  bool make_room(Shard& shard, Instant now);
+  bool make_room(Instant now);
   void set_units(Entry& entry, std::int64_t units);
-  void erase(Shard& shard, Entries::iterator entry);
+  void erase(Entries::iterator entry);
 
-  std::array<Shard, kShards> shards_;
+  std::mutex mutex_;  // guards the next four
+  Entries entries_;
+  std::uint64_t last_entry_ = 0;
+  Instant next_fresh_at_ = 0;  // Before that, no entry becomes fresh. Found anew when it is full.
+  KeyName last_taken_;
   std::atomic<std::size_t> unsent_{0};  // Entries with units to be sent.
   std::atomic<Instant> next_try_{0};
-  std::atomic<std::size_t> next_shard_{0};
 };
 
 }  // namespace sluice

@@ -614,7 +614,9 @@ TEST_F(FallbackToldTest, IsChargedByASubmittedBatchToo) {
 
 class ChargeBackTest : public testing::Test {
  protected:
-  static KeyName name(std::uint64_t key) { return {.space = 1, .key = {.high = key, .low = key}}; }
+  static KeyName name(std::uint64_t key) {
+    return {.space = 1, .key = {.high = key << 32, .low = key}};
+  }
   std::int64_t add(std::uint64_t key, Instant fresh_at, Instant now = 0) {
     return charges_.add({.name = name(key), .limit = nullptr, .key = "k", .units = 2}, now,
                         fresh_at);
@@ -646,14 +648,23 @@ TEST_F(ChargeBackTest, IsBounded) {
   EXPECT_TRUE(charges_.is_empty());
 }
 
-TEST_F(ChargeBackTest, AFullShardFindsTheKeysThatAreFreshSooner) {
-  constexpr std::uint64_t kShard = ChargeBack::kMaxKeys / ChargeBack::kShards;
-  for (std::uint64_t i = 0; i <= kShard; ++i) {
-    EXPECT_EQ(add(i * ChargeBack::kShards, 1000), i < kShard ? 0 : 2);
-  }
+TEST_F(ChargeBackTest, FindsTheKeysThatAreFreshSoonerWhenItIsFull) {
+  constexpr std::uint64_t kMost = ChargeBack::kMaxKeys;
+  for (std::uint64_t i = 0; i <= kMost; ++i) EXPECT_EQ(add(i, 1000), i < kMost ? 0 : 2);
   take_all(0);
-  for (std::uint64_t i = 0; i < kShard; ++i) EXPECT_EQ(add(i * ChargeBack::kShards, 50), 0);
-  EXPECT_EQ(add(kShard * ChargeBack::kShards, 100, 50), 0);
+  for (std::uint64_t i = 0; i < kMost; ++i) EXPECT_EQ(add(i, 50), 0);
+  EXPECT_EQ(add(kMost, 100, 50), 0);
+}
+
+// As where the store refuses them, for lack of a permission.
+TEST_F(ChargeBackTest, ChargesThatAreTriedAgainDoNotKeepOthersWaiting) {
+  for (std::uint64_t i = 0; i < 2 * ChargeBack::kAtOnce; ++i) add(i, 50);
+  const auto refused = charges_.take(0);
+  EXPECT_EQ(refused.size(), ChargeBack::kAtOnce);
+  for (const auto& charge : refused) {
+    charges_.settle(charge, charge.units, ChargeBack::Outcome::kNotSent, 0);
+  }
+  EXPECT_NE(charges_.take(0).at(0).name, refused[0].name);
 }
 
 TEST_F(ChargeBackTest, KeepsNoLongKeys) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <compare>
 #include <cstdint>
 
 #include "core/hash_secret.h"
@@ -11,7 +12,7 @@ struct KeyName {
   std::uint64_t space = 0;
   KeyHash key;
 
-  bool operator==(const KeyName&) const = default;
+  auto operator<=>(const KeyName&) const = default;
 };
 
 }  // namespace sluice
