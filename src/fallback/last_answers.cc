@@ -81,6 +81,10 @@ std::uint64_t LastAnswers::tag_of(const KeyName& name, std::size_t index) {
   return tag | (tag == 0 ? 1 : 0);
 }
 
+std::uint64_t LastAnswers::tag_of_part(const KeyName& name, std::size_t parts, std::size_t part) {
+  return tag_of(name, parts == 1 ? 0 : part + 1);
+}
+
 // Null if no denial of the key is remembered. REQUIRES: the shard's lock is held.
 LastAnswers::Denial* LastAnswers::denial_of(const KeyName& name, const ToldEntry& told) const {
   return told.may_be_denied ? denials_.find(number_of(name), tag_of(name)) : nullptr;
@@ -116,11 +120,11 @@ void LastAnswers::record(const KeyName& name, const Request& request, const Deci
     }
   }
   const std::size_t parts = request.limit->parts.size();
-  if (parts == 1 || !keeps_all_) return;
+  if (parts == 1) return;
   for (std::size_t part = 0; part < parts; ++part) {
     const bool knows_all = request.parts.size() == parts;
     if (!knows_all && part != told.binding) continue;
-    told_.find_or_add(number, tag_of(name, part + 1), at)
+    told_.find_or_add(number, tag_of_part(name, parts, part), at)
         .tell(knows_all ? request.parts[part] : told, at, since);
   }
 }
@@ -149,8 +153,9 @@ bool LastAnswers::denies(const KeyName& name, const Request& request, Instant no
                          Decision& decision, Answers store) const {
   assert(request.operation == Operation::kTake || request.operation == Operation::kTakeUpTo);
   if (request.cost == 0) return false;
-  const std::lock_guard lock(shards_[number_of(name)].lock);
-  const ToldEntry* const entry = told_.find(number_of(name), tag_of(name));
+  const std::size_t number = number_of(name);
+  const std::lock_guard lock(shards_[number].lock);
+  const ToldEntry* const entry = told_.find(number, tag_of(name));
   const Denial* const denial = entry != nullptr ? denial_of(name, *entry) : nullptr;
   if (denial == nullptr || denial->until <= now || !denial->covers(request) ||
       denial->numbers != numbers_hash(request)) {
@@ -161,13 +166,17 @@ bool LastAnswers::denies(const KeyName& name, const Request& request, Instant no
   const std::int64_t quota = quota_of(request, denial->binding);
   if (request.operation == Operation::kTake && request.cost > quota) return false;
   if (store == Answers::kYes && now - denial->sent_at >= hold_ns_) return false;
+  // The latest answer may have told what another part has.
+  const std::size_t parts = request.limit->parts.size();
+  const ToldEntry* const part = told_.find(number, tag_of_part(name, parts, denial->binding));
+  const Told& told = (part != nullptr ? part : entry)->told;
   decision = {
       .source = Source::kCache,
       .binding = denial->binding,
       .limit = quota,
-      .remaining = std::clamp<std::int64_t>(quota - entry->told.used, 0, request.cost - 1),
+      .remaining = std::clamp<std::int64_t>(quota - told.used, 0, request.cost - 1),
       .retry_after = std::chrono::nanoseconds(denial->until - now),
-      .reset_after = std::chrono::nanoseconds(std::max(entry->told.reset_at, denial->until) - now)};
+      .reset_after = std::chrono::nanoseconds(std::max(told.reset_at, denial->until) - now)};
   return true;
 }
 
@@ -198,7 +207,7 @@ LastAnswers::ToldParts LastAnswers::take_new(const KeyName& name, std::size_t pa
   const std::size_t number = number_of(name);
   const std::lock_guard lock(shards_[number].lock);
   for (std::size_t part = 0; part < parts; ++part) {
-    ToldEntry* const entry = told_.find(number, tag_of(name, parts == 1 ? 0 : part + 1));
+    ToldEntry* const entry = told_.find(number, tag_of_part(name, parts, part));
     if (entry == nullptr || !entry->is_new) continue;
     entry->is_new = false;
     told[part] = NewlyTold{entry->told, entry->has_remained};

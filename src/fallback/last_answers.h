@@ -160,6 +160,7 @@ class LastAnswers {
   static_assert(sizeof(ToldEntry) == 32 && sizeof(Denial) == 64);
 
   static std::uint64_t tag_of(const KeyName& name, std::size_t index = 0);
+  static std::uint64_t tag_of_part(const KeyName& name, std::size_t parts, std::size_t part);
   static std::size_t number_of(const KeyName& name) { return name.key.low % kShards; }
   Denial* denial_of(const KeyName& name, const ToldEntry& told) const;
   void note_denial(Shard& shard, Instant now) const;

@@ -182,6 +182,31 @@ TEST_F(LastAnswersTest, InAGroupOnlyTheBindingPartIsKnown) {
   EXPECT_FALSE(told[2]);
 }
 
+// Without the decisions of parts, the latest that is known of it is the denial.
+TEST_F(LastAnswersTest, ADenialHasTheNumbersOfThePartThatDenied) {
+  const Limit both("fixed_window 20/10s & fixed_window 40/1h");
+  using Keeps = LastAnswers::Keeps;
+  for (const Keeps keeps : {Keeps::kAll, Keeps::kDenials}) {
+    LastAnswers answers({.keeps = keeps, .most_bytes = kOptions.most_bytes, .hold = kOptions.hold});
+    const nanoseconds wait(100);
+    Request asked{.limit = &both.definition(), .key = "k", .cost = 8};
+    const Decision denial{
+        .binding = 1, .limit = 40, .remaining = 2, .retry_after = wait, .reset_after = 3 * wait};
+    answers.record(kName, asked, denial, kStart, kStart);
+    Decision parts[] = {{.allowed = true, .limit = 20, .remaining = 0, .reset_after = wait},
+                        {.allowed = true, .limit = 40, .remaining = 1, .reset_after = 2 * wait}};
+    asked.cost = 1;
+    if (keeps == Keeps::kAll) asked.parts = parts;
+    answers.record(kName, asked, parts[0], kStart, kStart);
+    asked.cost = 8;
+    Decision decision;
+    ASSERT_TRUE(answers.denies(kName, asked, kStart, decision));
+    EXPECT_EQ(decision.limit, 40);
+    EXPECT_EQ(decision.remaining, keeps == Keeps::kAll ? 1 : 2);
+    EXPECT_EQ(decision.reset_after, (keeps == Keeps::kAll ? 2 : 3) * wait);
+  }
+}
+
 TEST_F(LastAnswersTest, KeepsOnlyDenialsWhereToldSo) {
   LastAnswers answers({.keeps = LastAnswers::Keeps::kDenials, .most_bytes = kOptions.most_bytes});
   answers.record(kName, request({}), {.allowed = true, .limit = 10}, kStart, kStart);
