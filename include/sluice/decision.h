@@ -20,7 +20,7 @@ enum class Source : std::uint8_t {
             ///< unless the store's URL says full=allow and the key has no state: then units and
             ///< permits are granted without a record, and other changes are still denied.
   kCache,   ///< The deny cache of this process: the store has denied the key, and that denial still
-            ///< holds. `retry_after` and `remaining` are lower bounds.
+            ///< holds. `retry_after` is a lower bound, `remaining` what the store last said.
   kLocal,   ///< The local states of this process, because the store did not answer.
   kPolicy,  ///< The failure policy, on_failure=allow or on_failure=deny, because the store did not
             ///< answer.
