@@ -9,6 +9,7 @@
 -- a         how long a unit counts
 -- b         the stamp of what is taken now
 -- d         the limit, infinite in a charge
+-- longer    for how much longer than a units may count under a limit that goes on from the state
 -- most      the most slots that can be in use: beyond, what is charged joins the newest
 -- Summary   the sum that counts (double), the newest stamp, and an edge: the last stamp that has to
 --           go before a denied cost is admitted, or the newest that a refund leaves (8 bytes each)
@@ -102,7 +103,7 @@ if operation <= 3 then
   part = pack('<I4I4I4dI4I4dI4I4d', size, first, used, base, oldest_l, oldest_h, oldest,
               newest_l, newest_h, total)
   if operation <= 2 or left > 0 then
-    part_end = (newest_h + a_h) * 4294967296 + newest_l + a_l
+    part_end = (newest_h + a_h) * 4294967296 + newest_l + a_l + longer
     spare = max(spare, a_h * 4294967296 + a_l)
   end
 end

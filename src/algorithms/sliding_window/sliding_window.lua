@@ -5,4 +5,6 @@
 local step_l, step_h
 step_l, step_h, at = unpack('<I4I4', asked, at)
 b_l, b_h = align(now_l, now_h, b_l, b_h, step_l, step_h)
-most = ceil((a_h * 4294967296 + a_l) / (step_h * 4294967296 + step_l)) - 1
+-- Where the limit becomes strict, units count for one sub-window more.
+longer = step_h * 4294967296 + step_l
+most = ceil((a_h * 4294967296 + a_l) / longer) - 1

@@ -176,7 +176,7 @@ while at <= #asked do
         elseif kind == 3 then
           --> algorithms/sliding_counter/sliding_counter.lua
         elseif kind == 4 or kind == 5 then
-          local most
+          local longer, most = 0, nil
           if kind == 4 then
             --> algorithms/sliding_log/sliding_log.lua
           else

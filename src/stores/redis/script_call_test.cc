@@ -63,10 +63,11 @@ TEST_F(ScriptCallTest, FindsItsWindowByAnyClockOfTheCaller) {
 TEST_F(ScriptCallTest, EveryKeyExpiresNeitherTooEarlyNorTooLate) {
   for (const std::string expression : kEachAlgorithm) {
     const RedisKeys keys(expression);
-    // What counts does so for a window and, in a sliding_window, a twelfth of it; a state may be
-    // kept for as long again, so that it need not be renewed each time.
+    // What counts does so for a window, in a sliding_window for an eleventh more, and its state is
+    // kept for another eleventh; a state may be kept for as long again as it counts, so that it
+    // need not be renewed each time.
     const std::int64_t window_ms = expression.ends_with("/1h") ? 3'600'000 : 60'000;
-    const std::int64_t most_ms = 2 * (window_ms + window_ms / 12) + 1000;
+    const std::int64_t most_ms = 2 * window_ms + 3 * window_ms / 11 + 1000;
     // The instants are given, but the server's clock goes on.
     const auto begin = steady_clock::now();
     const auto passed_ms = [&] { return (steady_clock::now() - begin) / milliseconds(1) + 1; };
@@ -85,6 +86,21 @@ TEST_F(ScriptCallTest, EveryKeyExpiresNeitherTooEarlyNorTooLate) {
     EXPECT_GE(left_ms, fresh.reset_after / milliseconds(1) - passed_ms()) << expression;
     EXPECT_LE(left_ms, most_ms) << expression;
   }
+}
+
+// The state stays, and its units count for one sub-window more.
+TEST_F(ScriptCallTest, KeepsUnitsUntilALimitThatBecomesStrictForgetsThem) {
+  const RedisKeys lax("sliding_window 10/1h precision=6m strict=no", "l");
+  const RedisKeys strict("sliding_window 10/1h precision=6m", "l");
+  constexpr Instant kStart = kNow - kNow % kHourNs;
+  const auto begin = steady_clock::now();
+  server_->decide(lax.request("a"), kStart);
+  // Where the lifetime of the first unit suffices, this one does not renew it.
+  server_->decide(lax.request("a", 10), kStart + kHourNs);
+  const Decision full = server_->decide(strict.request("a", 0), kStart + kHourNs);
+  EXPECT_EQ(full.reset_after, milliseconds(66 * 60'000));
+  const auto passed_ms = (steady_clock::now() - begin) / milliseconds(1);
+  EXPECT_GE(lifetime_ms(lax.name("a")), (60 + 66) * 60'000 - passed_ms - 1);
 }
 
 TEST_F(ScriptCallTest, LifetimesReachAsFarAsLimitsDo) {
