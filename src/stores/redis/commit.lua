@@ -10,11 +10,8 @@ repeat
   end
   local reply
   if inner then
-    -- It is written as it would be without a block, and wrapped again afterwards.
+    -- A value within a block is written as a whole, and wrapped again afterwards.
     expiry = 0
-    if state and last > 0 then
-      failure = pcall('SET', key, inner).err
-    end
   end
   local renews, grows, lifetime_ms = permits or not state or last > expiry, false, 0
   if pushes then
@@ -29,13 +26,12 @@ repeat
     -- What a refund leaves for a clock that is behind may have ended longer ago than clocks differ.
     lifetime_ms = max(least_ms, 1, ceil((expiry - now) / 1000000) + 1 + skew_ms)
   end
-  if failure then
-    break
-  elseif last == 0 then
+  if last == 0 then
     reply = pcall('DEL', key)
-  elseif grows or renews and (permits or not state or slots_at == head) then
+  elseif inner or grows or renews and (permits or not state or slots_at == head) then
     -- All of it. The slots of a ring that grows begin with its oldest one.
-    local slots = permits or grows and call('GETRANGE', key, head, -1) or ''
+    local slots = permits or inner and sub(state or '', head + 1) or
+                  grows and call('GETRANGE', key, head, -1) or ''
     for p = pushes and #pushes or 0, 1, -1 do
       local push = pushes[p]
       local begin, size, first = push.at - head, push.size * 16, push.first * 16

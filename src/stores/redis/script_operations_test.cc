@@ -66,6 +66,16 @@ TEST_F(ScriptOperations, ABlockedKeyDeniesAListAndIsLeftAsItIs) {
   EXPECT_GT(lifetime_ms(address.name("x")), 58'000);
 }
 
+TEST_F(ScriptOperations, AChargeWithinABlockKeepsTheEntriesOfALog) {
+  const RedisKeys keys("sliding_log 5/1m");
+  for (int i = 0; i < 3; ++i) decide(keys, Operation::kTake, 1, kNow + i);
+  block(keys, kSecondNs, kNow + 3);
+  decide(keys, Operation::kCharge, 1, kNow + 3);
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(decide(keys, Operation::kTake, 0, kNow + 60 * kSecondNs + i).remaining, 2 + i);
+  }
+}
+
 // As in memory, which forgets the key as a whole where the limit becomes another.
 TEST_F(ScriptOperations, ABlockGoesWithAValueFromWhichTheLimitCannotGoOn) {
   const RedisKeys bucket("token_bucket 7/1h", "l");
