@@ -126,6 +126,14 @@ class ScriptTest : public testing::Test {
     return std::stoll(server_->ask({"PTTL", key}));
   }
 
+  /// A reset of the key "a" removes its value, whatever it is.
+  void expect_reset_removes(const RedisKeys& keys) {
+    const Decision decision = server_->decide(keys.request("a", 1, Operation::kReset), kNow);
+    EXPECT_EQ(decision.remaining, decision.limit);
+    EXPECT_EQ(server_->errors[0], "");
+    EXPECT_EQ(server_->ask({"EXISTS", keys.name("a")}), "0");
+  }
+
   static inline std::unique_ptr<ScriptServer> server_;
 };
 

@@ -17,11 +17,9 @@ if byte(other) == 246 then
     -- A block goes with a value from which this limit cannot go on; around nothing it stands.
     if (state or inner == '') and (ends_h > now_h or ends_h == now_h and ends_l > now_l) then
       known, block = state and '\3' or '\2', sub(other, 2, 9)
-      -- It denies what takes; a reset ends it.
+      until_l, until_h = ends_l, ends_h
+      -- It denies what takes.
       admitted = admitted and operation > 1
-      if operation ~= 5 then
-        until_l, until_h = ends_l, ends_h
-      end
     end
     other = state and '' or inner
   end

@@ -150,7 +150,10 @@ while at <= #asked do
     -- value within a block. until_l, until_h: when the block ends that stands afterwards.
     local state, inner, until_l, until_h
     local known, block = '\0', ''
-    if #value >= head and sub(value, 1, #begins) == begins then
+    if operation == 5 then
+      -- A reset removes a value that is damaged, too, and answers as if there had been none.
+      failure = value.err or failure
+    elseif #value >= head and sub(value, 1, #begins) == begins then
       state, known = value, '\1'
     elseif value ~= '' then
       --> stores/redis/other_value.lua

@@ -225,10 +225,7 @@ bool read_answer(std::string_view& rest, Answer& answer) {
     const char* const taken = pieces.tail + layout.tail - sizeof(double);
     if (!read_count(taken, answer.taken)) return false;
   }
-  if (request.operation == Operation::kReset) {
-    pieces.head = nullptr;
-    answer.until = 0;
-  } else if (request.operation == Operation::kBlock) {
+  if (request.operation == Operation::kBlock) {
     answer.until = block_until(answer.until, answer.now, request.duration_ns);
   }
   return true;
@@ -241,11 +238,9 @@ bool decide_permits(const Concurrency::Params& params, const Answer& answer, con
   const Operation operation = answer.request.operation;
   const bool taking = takes(operation, call.cost);
   Concurrency::Held held;
-  if (operation != Operation::kReset) {
-    if (!read_held(answer.pieces.tail, held)) return false;
-    if (held.count > 0 && held.last_ns <= answer.now) return false;
-    if (held.count >= params.limit && held.room_ns <= answer.now) return false;
-  }
+  if (!read_held(answer.pieces.tail, held)) return false;
+  if (held.count > 0 && held.last_ns <= answer.now) return false;
+  if (held.count >= params.limit && held.room_ns <= answer.now) return false;
   bool allowed = true;
   if (taking) {
     const bool room =

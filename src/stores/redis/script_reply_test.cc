@@ -291,9 +291,6 @@ TEST(ScriptReply, OfABlockDeniesAndEndsLater) {
   One blocks("token_bucket 5/1m", Operation::kBlock);
   EXPECT_EQ(blocks.read("1\2" + until), "");
   EXPECT_EQ(blocks.decision.reset_after.count(), 30);
-  One reset("token_bucket 5/1m", Operation::kReset);
-  EXPECT_EQ(reset.read("1\2" + until), "");
-  EXPECT_EQ(reset.decision.remaining, 5);
   // Admitted all the same; over by now; cut short.
   EXPECT_NE(One("token_bucket 5/1m", Operation::kTake).read("1\2" + until), "");
   EXPECT_NE(One("token_bucket 5/1m", Operation::kTake).read("0\2" + instant_text(kNow)), "");
