@@ -110,10 +110,9 @@ TEST_F(ScriptOperations, DamagedBlocksFailAlone) {
     const std::string whole = server_->ask({"GET", keys.name("a")});
     std::string beyond = whole;
     beyond[8] = '\xff';
-    std::string letter = whole;
-    letter[11] = 'q';
-    for (const auto& value : {whole.substr(0, 1), whole.substr(0, 8), whole.substr(0, 10), beyond,
-                              letter, whole + "x", "\xf6" + whole}) {
+    for (const auto& value :
+         {whole.substr(0, 1), whole.substr(0, 8), "\xf6" + whole, beyond, whole + "x",
+          whole.substr(0, 9) + "x", whole.substr(0, whole.size() - 1)}) {
       server_->ask({"SET", keys.name("a"), value});
       const Request requests[] = {keys.request("b"), keys.request("a"),
                                   keys.request("a", 1, Operation::kCharge), keys.request("b", 0)};
