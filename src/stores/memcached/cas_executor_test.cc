@@ -43,7 +43,8 @@ class CasExecutorTest : public testing::Test {
 
   explicit CasExecutorTest(std::chrono::nanoseconds deadline = 1h)
       : worker_({.deadline = deadline}), executor_(options_, worker_) {
-    worker_.start(executor_, [this] { connection().on_up(); });
+    connection().on_up();
+    worker_.start(executor_);
   }
   ~CasExecutorTest() override { worker_.stop(); }
 
@@ -405,9 +406,8 @@ TEST(CasExecutor, MayBeDestroyedWhileItSweeps) {
   MemcachedSpace space("sluice", limit.definition());
   RemoteWorker worker({.deadline = options.deadline});
   auto executor = std::make_unique<CasExecutor>(options, worker);
-  worker.start(*executor, [&] {
-    for (const auto& connection : executor->connections()) connection->start();
-  });
+  for (const auto& connection : executor->connections()) connection->start();
+  worker.start(*executor);
   std::array peers{accept_connection(server), accept_connection(server)};
 
   std::array<std::string, 32> keys;

@@ -47,9 +47,8 @@ MemcachedStore::MemcachedStore(MemcachedOptions options)
       options_(std::move(options)),
       executor_(options_, worker()),
       spaces_({.store = "memcached store", .prefix = options_.prefix}) {
-  worker().start(executor_, [this] {
-    for (const auto& connection : executor_.connections()) connection->start();
-  });
+  for (const auto& connection : executor_.connections()) connection->start();
+  worker().start(executor_);
 }
 
 MemcachedStore::~MemcachedStore() {

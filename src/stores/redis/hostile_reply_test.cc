@@ -147,7 +147,7 @@ TEST(Sweep, AsksForNoPageOnceItsTimeIsOver) {
     RemoteWorker worker{{.deadline = options.deadline}};
     std::unique_ptr<RedisRouter> router = make_router(options, worker);
   } own{.options = options_of(server)};
-  own.worker.start(*own.router, [] {});
+  own.worker.start(*own.router);
   Peer peer = accept_store(server, 3);
   servers::await("the end of its handshake", [&] {
     std::promise<bool> connected;
@@ -225,7 +225,8 @@ class RoutedBatch {
         worker_({.deadline = options.deadline}),
         router_(make_router(options_, worker_)),
         pending_(batch_of(keys)) {
-    worker_.start(*router_, [this] {
+    worker_.start(*router_);
+    on_worker([this] {
       for (PendingRequest& request : pending_.requests) router_->route(request);
       router_->flush();
     });

@@ -17,7 +17,7 @@ RedisStore::RedisStore(RedisOptions options)
       router_(make_router(options_, worker())),
       subscriber_(options_, worker(), *router_),
       spaces_({.store = "redis store", .prefix = options_.prefix}) {
-  worker().start(*router_, [] {});
+  worker().start(*router_);
 }
 
 RedisStore::~RedisStore() {

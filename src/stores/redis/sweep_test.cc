@@ -45,7 +45,7 @@ class Swept {
  public:
   explicit Swept(const RedisOptions& options)
       : options_(options), worker_({.deadline = 5s}), router_(make_router(options_, worker_)) {
-    worker_.start(*router_, [] {});
+    worker_.start(*router_);
   }
   ~Swept() { worker_.stop(); }
 

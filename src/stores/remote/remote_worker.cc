@@ -65,10 +65,10 @@ class WaitingCaller {
   sem_t answered_;
 };
 
-void RemoteWorker::start(Router& router, std::function<void()> first) {
+void RemoteWorker::start(Router& router) {
   assert(router_ == nullptr);
   router_ = &router;
-  thread_ = std::thread([this, first = std::move(first)] { run(first); });
+  thread_ = std::thread([this] { run(); });
 }
 
 std::string RemoteWorker::closed_error() const {
@@ -178,9 +178,8 @@ void RemoteWorker::lead_until_answered(WaitingCaller& waiter) {
   }
 }
 
-void RemoteWorker::run(const std::function<void()>& first) {
+void RemoteWorker::run() {
   leads_now = this;
-  first();
   serve();
   std::unique_lock lock(mutex_);
   while (!ended_) {

@@ -91,9 +91,9 @@ class RemoteWorker final {
   RemoteWorker(const RemoteWorker&) = delete;
   RemoteWorker& operator=(const RemoteWorker&) = delete;
 
-  /// Starts the worker thread, which runs `first` before anything else. `router` outlives stop().
-  /// REQUIRES: called once. Throws std::system_error where the system gives no thread.
-  void start(Router& router, std::function<void()> first);
+  /// Starts the worker thread. `router` outlives stop(). REQUIRES: called once. Throws
+  /// std::system_error where the system gives no thread.
+  void start(Router& router);
 
   /// Ends the worker thread, and completes all pending requests as kUnavailable. After it, no task
   /// of the context runs. REQUIRES: no other thread uses this object any more.
@@ -133,7 +133,7 @@ class RemoteWorker final {
   void call_leader(bool is_for_worker);
   void give_lead();
   void lead_until_answered(WaitingCaller& waiter);
-  void run(const std::function<void()>& first);
+  void run();
   void serve();
   bool is_free() const;
   void collect();

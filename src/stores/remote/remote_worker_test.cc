@@ -89,7 +89,7 @@ class RemoteWorkerTest : public testing::Test {
       : worker_(std::in_place,
                 RemoteWorker::Options{.deadline = deadline, .name = "the store on x"}) {
     router_.worker = &*worker_;
-    worker_->start(router_, [] {});
+    worker_->start(router_);
   }
 
   struct Answers {
@@ -448,7 +448,7 @@ class FakeStore final : public RemoteStore {
  public:
   explicit FakeStore(FakeRouter& router) : RemoteStore({.deadline = kLong}) {
     router.worker = &worker();
-    worker().start(router, [] {});
+    worker().start(router);
   }
   ~FakeStore() override { worker().stop(); }
   std::shared_ptr<Space> replace_space(const std::shared_ptr<Space>&,
