@@ -17,7 +17,6 @@ constexpr std::chrono::milliseconds kBeat{1'000};
 constexpr int kIdleBeats = 10;
 // While no server is known.
 constexpr std::chrono::milliseconds kLookAgain{50};
-constexpr std::size_t kMaxReplyBytes = std::size_t{16} << 20;
 // More than the commands that subscribe to as many channels as there may be.
 constexpr std::size_t kMaxUnsentBytes = std::size_t{32} << 20;
 
@@ -156,8 +155,6 @@ void Subscriber::open(const Endpoint& endpoint) {
   confirm_none();
   PipelineOptions options{.endpoint = endpoint};
   options.silence_timeout = kBeat;
-  options.most_pause = kBeat;
-  options.max_reply_bytes = kMaxReplyBytes;
   pipeline_.emplace(worker_.context(), std::move(options), *this);
   pipeline_->start();
 }
