@@ -61,7 +61,7 @@ void SnapshotKeeper::load() {
     }
     if (loaded.fresh > 0) line += "; " + keys(loaded.fresh) + " had no state left";
     if (loaded.without_room > 0) line += "; " + keys(loaded.without_room) + " found no room";
-    say(now < loaded.written_at ? LogLevel::kWarning : LogLevel::kInfo, "snapshot_loaded", line,
+    say(LogLevel::kInfo, "snapshot_loaded", line,
         {{"keys", static_cast<std::int64_t>(loaded.keys)}});
   } catch (const SnapshotError& error) {
     throw ConfigError("snapshot: " + std::string(error.what()) +
