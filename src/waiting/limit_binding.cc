@@ -35,9 +35,7 @@ void LimitBinding::require_kind(const Limit& limit) const {
                      0);
 }
 
-// Holds a share of the store: `then` may run, and let go of the last other one, before submit()
-// returns.
-void ask_on_timer(std::shared_ptr<Store> store, std::span<const Request> requests,
+void ask_on_timer(const std::shared_ptr<Store>& store, std::span<const Request> requests,
                   std::shared_ptr<TimerQueue> timer, Answered then, Batch::Mode mode) {
   auto batch = std::make_unique<Batch>(requests, mode);
   batch->completion = [timer = std::move(timer), then = std::move(then)](Batch& completed) mutable {
@@ -45,7 +43,8 @@ void ask_on_timer(std::shared_ptr<Store> store, std::span<const Request> request
     timer->post([then = std::move(then), decisions = std::vector(answers.begin(), answers.end()),
                  error = completed.error()] { then(decisions, error); });
   };
-  store->submit(std::move(batch));
+  const auto held = store;  // `then` may run, and let go of the store, before submit() returns.
+  held->submit(std::move(batch));
 }
 
 void LimitBinding::set_limit(Limit limit) {

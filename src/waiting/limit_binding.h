@@ -92,7 +92,7 @@ using Answered = std::function<void(std::span<const Decision>, const std::string
 /// destroyed on the timer thread, not on the store's worker thread, for which other callers wait.
 /// It holds what keeps the requests' limits and spaces alive, such as a share of a LimitBinding.
 /// Throws std::invalid_argument as Store::submit(); `then` is then not called.
-void ask_on_timer(std::shared_ptr<Store> store, std::span<const Request> requests,
+void ask_on_timer(const std::shared_ptr<Store>& store, std::span<const Request> requests,
                   std::shared_ptr<TimerQueue> timer, Answered then,
                   Batch::Mode mode = Batch::Mode::kEach);
 
