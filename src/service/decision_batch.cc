@@ -150,7 +150,9 @@ void DecisionBatch::add_special(const std::shared_ptr<const RegisteredLimit>& li
     answers_.overridden.push_back(*decision);
     return;
   }
-  add_asked(limit, limit->bound_for(request.key), request, slot);
+  const BoundLimit* bound = limit.get();
+  if (rule != nullptr) bound = rule;
+  add_asked(limit, *bound, request, slot);
 }
 
 void DecisionBatch::repeat(std::string_view key) {
