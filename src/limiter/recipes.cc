@@ -18,8 +18,8 @@ std::string sentence(const std::string& expression, const std::string& name,
   return text + ": try again in " + format_duration(decision.retry_after.count());
 }
 
-// Holds the limit's space open. Each call has a limiter of its own, and keys of other names may
-// have other numbers: the store must not judge them by these.
+// Opens the limit's space for one call, which has a limiter of its own. Other calls share the space
+// with other numbers, so a memory store must keep the numbers of each key.
 std::shared_ptr<Space> hold_varying(Store& store, const Limit& limit) {
   LimitDefinition definition = limit.definition();
   definition.varies = true;

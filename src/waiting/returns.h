@@ -12,8 +12,8 @@
 namespace sluice {
 
 // Functions that return units or permits to a store. If `timer` is null, it is
-// TimerThread::shared(). At its exit the process waits up to a second for
-// returns that are in flight. Thread-safe.
+// TimerThread::shared(). At its exit the process waits up to a second for returns that are in
+// flight. Thread-safe.
 
 /// Receives the answer to a refund or a release. If the giver has not answered, its source is not
 /// Request::giver, but that of the failure policy, or kUnavailable.
@@ -27,14 +27,14 @@ using Returned = std::function<void(const Decision&)>;
 void return_later(const std::shared_ptr<const LimitBinding>& binding, const BoundLimit& bound,
                   const Request& request, Returned then, std::shared_ptr<TimerQueue> timer);
 
-/// The same, but waits for the answer and returns it.
+/// Sends a refund or a release to the store once, waits for the answer, and returns it.
 Decision return_and_wait(Store& store, const Request& request);
 
 /// Releases a permit if the store has granted it, which is not known because the store was sent the
 /// acquisition and did not answer. (A store that was only late would otherwise count the permit for
 /// a whole lease.) If the store does not answer the release either, it is sent again, after pauses
-/// that grow to a second, until the lease would have ended, or nobody else holds the store or the
-/// limit.
+/// that grow to a second, until the lease would have ended. It is not sent again once the caller
+/// has let go of the store or of `bound`, as when a limiter is destroyed.
 ///
 /// Never waits: without a timer thread, nothing is sent. Does not wake waiting callers: they would
 /// ask at once a store that perhaps still does not answer, and leave further permits to reclaim. A

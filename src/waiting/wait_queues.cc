@@ -484,7 +484,8 @@ void WaitQueues::return_granted(const AcquireRequest& request, const AcquireOutc
   for (std::size_t i = 0; i < request.claims.size(); ++i) {
     const AcquireClaim& claim = request.claims[i];
     Request back = granted.bounds[i]->request(claim.key);
-    // Of several, it is not known which a full store has recorded (full=allow).
+    // A full store may have admitted them without a record (full=allow): then it gets nothing back.
+    // Of several claims, it is not known which it has recorded.
     back.cost = granted.decision.source == Source::kFull ? 0 : claim.cost;
     back.operation = request.is_for_permit() ? Operation::kRelease : Operation::kRefund;
     back.permit = granted.permit;

@@ -119,7 +119,7 @@ std::shared_ptr<MemorySpace> LimitTable::hold(LimitId id, const LimitDefinition&
   const KeyHash name = hash_key(data.name, secret_);
   const KeyHash salt{mix(name.high + data.made), mix(name.low - data.made)};
   auto space = std::make_shared<MemorySpace>(shared_from_this(), id, salt, limit);
-  space->begin_to_vary(data.hints.get());
+  if (data.hints != nullptr) space->begin_to_vary(data.hints.get());
   data.handle = space;
   ++held.uses;
   if (space->keeps_keys()) ++held.holders;
