@@ -13,8 +13,6 @@ namespace {
 
 using Type = MetricsText::Type;
 
-constexpr std::string_view kOther = "other";
-
 double in_seconds(std::chrono::nanoseconds time) {
   return std::chrono::duration<double>(time).count();
 }
@@ -84,21 +82,17 @@ void write_decisions(const ServerContext& server, MetricsText& out) {
              "Decisions about requests that take units, by the limit's name, outcome and source.");
   using Row = std::tuple<std::string, std::string_view, std::string_view>;
   std::map<Row, std::uint64_t> rows;
-  // If a limit of the file is named "other", it shares its row with all limits that are not named.
-  const auto name_of = [](const std::string& limit) {
-    return limit == ServerContext::kOtherLimits ? std::string(kOther) : limit;
-  };
   // The usual rows exist from the start, so that Prometheus sees their first decision as an
   // increase.
   for (const LimitCount& limit : server.limits()) {
     for (const std::string_view outcome : {"allowed", "denied"}) {
-      rows[{name_of(limit.name), outcome, to_string(Source::kStore)}] = 0;
+      rows[{limit.name, outcome, to_string(Source::kStore)}] = 0;
     }
   }
   for (const OutcomeCount& count : server.outcomes()) {
     const std::string_view outcome =
         count.would_deny ? "would_deny" : (count.allowed ? "allowed" : "denied");
-    rows[{name_of(count.limit), outcome, to_string(count.source)}] += count.decisions;
+    rows[{count.limit, outcome, to_string(count.source)}] += count.decisions;
   }
   for (const auto& [row, decisions] : rows) {
     const auto& [limit, outcome, source] = row;

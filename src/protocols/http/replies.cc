@@ -109,8 +109,12 @@ void DecisionReplies::write_unavailable(const ReplySlot& slot, std::string_view 
 void DecisionReplies::write_unavailable_for(ReplyDetail& detail, std::string_view why,
                                             std::string& output) {
   if (detail.commit) detail.commit->put_back();
-  write_problem_for(detail, {.status = 503, .detail = std::string(why), .retry_after_s = 1},
-                    kReducedCapacity, output);
+  // Some proxies pass the answer of /auth on to their clients, who need not know where the store
+  // is.
+  const bool is_for_strangers = detail.form == Form::kAuth;
+  const std::string text(is_for_strangers ? "the store did not answer" : why);
+  write_problem_for(detail, {.status = 503, .detail = text, .retry_after_s = 1}, kReducedCapacity,
+                    output);
 }
 
 void DecisionReplies::write_refused(const ReplySlot& slot, std::string_view why,
