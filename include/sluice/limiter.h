@@ -139,9 +139,9 @@ class SLUICE_EXPORT Limiter {
 
   /// Replaces the limit by another one of the same name. Applies to this Limiter only; other
   /// limiters of the name keep theirs. Keys keep their states if algorithm, window, precision and
-  /// anchor are the same (states of buckets are always kept); otherwise they start fresh. Callers
-  /// that wait in acquire() ask again at once, by the new limit; units that they had reserved are
-  /// returned.
+  /// anchor are the same (of buckets also if only the algorithm is); otherwise they start fresh. A
+  /// bucket keeps the time until it is full again: see docs/limits.md. Callers that wait in
+  /// acquire() ask again at once, by the new limit; units that they had reserved are returned.
   ///
   /// Throws std::invalid_argument if the name differs, and StoreError if keys would have to start
   /// fresh that another limiter uses, or that the store is being charged for with what was admitted

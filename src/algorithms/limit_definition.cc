@@ -29,7 +29,7 @@ struct Table {
       if (part || !is_named<A>(syntax.algorithm())) return;
       part = Part<A>{A::define(syntax)};
       if constexpr (requires { A::kAlone; }) {
-        if (!alone) syntax.fail_algorithm("a " + std::string(A::kName) + " is joined by no &");
+        if (!alone) syntax.fail_algorithm(std::string(A::kName) + " cannot be joined with &");
       }
     };
     (try_one.template operator()<As>(), ...);

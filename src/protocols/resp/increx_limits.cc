@@ -34,8 +34,8 @@ std::shared_ptr<Space> IncrexPeriods::open(std::int64_t period_ns) {
   const std::size_t size = size_.load(std::memory_order_relaxed);
   if (size == kMaxPeriods) {
     throw StoreError("INCREX has been asked for " + std::to_string(kMaxPeriods) +
-                     " different periods, the most that a server keeps apart: SLUICE.CHECK takes "
-                     "any");
+                     " different periods, and the server takes no other one until it is started "
+                     "again: use SLUICE.CHECK");
   }
   auto space = store_.open_space(definition);
   limits_[size] = std::make_shared<const VaryingLimit>(VaryingLimit{std::move(definition), space});
