@@ -36,7 +36,6 @@ std::int64_t ChargeBack::add(Charge charge, Instant now, Instant fresh_at) {
   set_units(entry, charge.units);
   entry.charge = std::move(charge);
   entry.fresh_at = std::max(entry.fresh_at, fresh_at);
-  next_fresh_at_ = std::min(next_fresh_at_, entry.fresh_at);
   return 0;
 }
 
@@ -104,18 +103,16 @@ void ChargeBack::settle(const Charge& charge, std::int64_t units, Outcome outcom
   });
 }
 
-// False where it is full of keys that are not fresh.
+// If it is full, looks at the next few keys, and erases those that are fresh. Looking at all of
+// them would make the other callers wait.
 bool ChargeBack::make_room(Instant now) {
   if (entries_.size() < kMaxKeys) return true;
-  if (now < next_fresh_at_) return false;
-  next_fresh_at_ = kMaxInt64;
-  for (auto entry = entries_.begin(); entry != entries_.end();) {
-    const auto here = entry++;
-    if (here->second.fresh_at <= now) {
-      erase(here);
-    } else {
-      next_fresh_at_ = std::min(next_fresh_at_, here->second.fresh_at);
-    }
+  auto next = entries_.upper_bound(last_looked_at_);
+  for (std::size_t left = kLookedAt; left > 0; --left) {
+    if (next == entries_.end()) next = entries_.begin();
+    const auto here = next++;
+    last_looked_at_ = here->first;
+    if (here->second.fresh_at <= now) erase(here);
   }
   return entries_.size() < kMaxKeys;
 }

@@ -87,11 +87,14 @@ class ChargeBack {
   void set_units(Entry& entry, std::int64_t units);
   void erase(Entries::iterator entry);
 
+  // How many keys add() looks at for one that is fresh.
+  static constexpr std::size_t kLookedAt = 32;
+
   std::mutex mutex_;  // guards the next four
   Entries entries_;
   std::uint64_t last_entry_ = 0;
-  Instant next_fresh_at_ = 0;  // Before that, no entry becomes fresh. Found anew when it is full.
   KeyName last_taken_;
+  KeyName last_looked_at_;
   std::atomic<std::size_t> unsent_{0};  // Entries with units to be sent.
   std::atomic<Instant> next_try_{0};
 };

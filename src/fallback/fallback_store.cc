@@ -172,7 +172,7 @@ class FallbackStore::Settling {
     const FallbackSpace& space = FallbackSpace::of(subject);
     const Operation operation = request.operation;
     // Once more (as before sending), whatever the answer: it may have been done.
-    store_.ask_again_after(operation, subject);
+    store_.ask_again_after(request, subject);
     if (answer.source != Source::kStore) return;
     if (store_.local_ != nullptr && store_.local_->mirrors(request)) {
       Decision done = answer;
@@ -383,7 +383,7 @@ bool FallbackStore::is_denied_again(const Subject& subject, const Request& reque
   FallbackSpace& space = FallbackSpace::of(subject);
   if (answers_ == nullptr || space.lends) return false;
   const KeyName name = name_of(subject);
-  ask_again_after(request.operation, subject);
+  ask_again_after(request, subject);
   // The decisions of the parts are not remembered with a denial.
   if (!takes(request.operation, request.cost) || now != kStoreTime || !request.parts.empty() ||
       !answers_->was_denied(name, sent)) {
@@ -399,11 +399,12 @@ bool FallbackStore::is_denied_again(const Subject& subject, const Request& reque
 
 // After a refund or reset by this process, its callers ask the store at once. REQUIRES: answers_ is
 // not null.
-void FallbackStore::ask_again_after(Operation operation, const Subject& subject) {
+void FallbackStore::ask_again_after(const Request& request, const Subject& subject) {
   assert(answers_ != nullptr);
   if (FallbackSpace::of(subject).lends) return;
-  if (operation == Operation::kRefund) answers_->ask_again(name_of(subject), clock_.now());
-  if (operation == Operation::kReset) answers_->clear(name_of(subject), clock_.now());
+  const bool refunds = request.operation == Operation::kRefund && request.cost > 0;
+  if (refunds) answers_->ask_again(name_of(subject), clock_.now());
+  if (request.operation == Operation::kReset) answers_->clear(name_of(subject), clock_.now());
 }
 
 void FallbackStore::submit(std::unique_ptr<Batch> batch) {

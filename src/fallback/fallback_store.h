@@ -138,7 +138,7 @@ class FallbackStore final : public BatchStore, private Batch::OuterStore {
 
   static KeyName name_of(const Subject& subject);
   static Request in_local(const Subject& subject, const Request& request);
-  void ask_again_after(Operation operation, const Subject& subject);
+  void ask_again_after(const Request& request, const Subject& subject);
   bool is_answered_here(const Subject& subject, const Request& request, Instant now, Instant& sent,
                         Decision& decision);
   bool is_denied_again(const Subject& subject, const Request& request, Instant now, Instant& sent,

@@ -571,6 +571,25 @@ TEST_F(FallbackPermitsTest, WhatTheStoreDoesNotHoldIsNotHeldHere) {
   EXPECT_EQ(decide({.cost = 0}, kStart).remaining, 1);
 }
 
+TEST_F(FallbackPermitsTest, WhatTheStoreGaveIsHeldHereWhateverIsKnownOfOthers) {
+  wrap({}, "concurrency 1");
+  acquire(1);
+  // Another process has reset it.
+  decide_elsewhere({.operation = Operation::kReset}, kStart);
+  EXPECT_TRUE(acquire(2).allowed);
+  release(1);
+  inner_->lose_all();
+  EXPECT_FALSE(acquire(3).allowed);
+}
+
+TEST_F(FallbackPermitsTest, WhatTheStoreRenewsIsHeldHere) {
+  wrap({}, "concurrency 1");
+  decide_elsewhere({.permit = 1}, kStart);
+  EXPECT_TRUE(renew(1).allowed);
+  inner_->lose_all();
+  EXPECT_FALSE(acquire(2).allowed);
+}
+
 TEST_F(FallbackPermitsTest, AnUnansweredRenewalSaysSo) {
   wrap({}, "concurrency 1");
   acquire(1);

@@ -98,6 +98,16 @@ TEST_F(FallbackToldTest, OnlyItsOwnUnitsCountAgainstTheShareOfAProcess) {
   EXPECT_EQ(admitted(kStart), 18) << "2 may be its own, which is 4 of its share";
 }
 
+TEST_F(FallbackToldTest, WhatTheStoreAdmitsBeyondTheShareCountsAgainstIt) {
+  for (const Operation operation : {Operation::kTake, Operation::kTakeUpTo}) {
+    wrap({.local_share = 2}, "fixed_window 10/1h");
+    EXPECT_TRUE(decide({.cost = 1}, kStart).allowed);
+    EXPECT_TRUE(decide({.cost = 5, .operation = operation}, kStart).allowed);
+    inner_->lose_all();
+    EXPECT_EQ(admitted(kStart), 0);
+  }
+}
+
 // From when the answer arrives: a bucket gets nothing for the time that it took.
 TEST_F(FallbackToldTest, WhatRemainedIsThatWhenTheAnswerArrives) {
   wrap({}, "token_bucket 10/1s");

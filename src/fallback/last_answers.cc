@@ -62,9 +62,12 @@ bool LastAnswers::Denial::is_over(const Request& request, const Decision& answer
   const bool takes_units = takes(request.operation, request.cost);
   if (numbers != numbers_hash(request)) return takes_units;
   if (takes_units && covers(request)) return true;
-  // With the default patience, as much as remains is allowed at once.
-  return request.limit->parts.size() == 1 && patience_ns == kDefaultPatience &&
-         answer.remaining >= cost;
+  // As much as remains of all parts is allowed, but for a delay longer than the patience.
+  const auto delays = [](const AnyPart& part) {
+    return std::holds_alternative<Part<LeakyBucket>>(part);
+  };
+  return answer.remaining >= cost &&
+         (patience_ns == kDefaultPatience || std::ranges::none_of(request.limit->parts, delays));
 }
 
 LastAnswers::LastAnswers(const Options& options)

@@ -165,9 +165,19 @@ TEST_F(LastAnswersTest, ADenialEndsWhenAsMuchRemains) {
   EXPECT_TRUE(find({.cost = 5}, kStart + 1));
   tell({.cost = 0}, {.allowed = true, .limit = 10, .remaining = 5});
   EXPECT_FALSE(find({.cost = 5}, kStart + 1));
-  deny({.patience_ns = 0});
-  tell({.cost = 0}, {.allowed = true, .limit = 10, .remaining = 5});
-  EXPECT_TRUE(find({.patience_ns = 0}, kStart + 1));
+}
+
+// What remains may be admitted only with a delay, and a caller may not be so patient.
+TEST_F(LastAnswersTest, ADenialOfACallerWithAPatienceEndsWhenAsMuchRemainsUnlessItWasDelayed) {
+  for (const bool delays : {false, true}) {
+    const Limit limit(delays ? "leaky_bucket 10/1h queue=9"
+                             : "token_bucket 10/1h & fixed_window 9/1h");
+    limit_ = &limit;
+    deny({.patience_ns = 0});
+    tell({.cost = 0}, {.allowed = true, .limit = 10, .remaining = 5});
+    EXPECT_EQ(find({.patience_ns = 0}, kStart + 1).has_value(), delays);
+  }
+  limit_ = &low_;
 }
 
 TEST_F(LastAnswersTest, InAGroupOnlyTheBindingPartIsKnown) {
@@ -379,6 +389,8 @@ TEST_F(FallbackCacheTest, IsNotForThoseWhoWantParts) {
 
 TEST_F(FallbackCacheTest, RefundsAndResetsClear) {
   decide(Ask{});
+  decide({.cost = 0, .operation = Operation::kRefund});  // A reservation that cost what it held.
+  EXPECT_FALSE(asks(Ask{}));
   decide({.operation = Operation::kRefund});
   EXPECT_TRUE(asks(Ask{}));
   EXPECT_TRUE(last_.allowed);

@@ -84,14 +84,25 @@ void LocalFallback::mirror(const KeyHash& key, Request request, const Decision& 
     request.operation = Operation::kRelease;
   }
   if (!told.allowed && request.operation != Operation::kRelease) return;
-  if (request.operation == Operation::kTakeUpTo) {
-    request.operation = Operation::kTake;
-    request.cost = told.taken;
-  }
-  request.cost = scaled_cost(request);
   request.parts = {};  // They are the store's.
+  const memory::Place place = store_.place_of(*request.space, key);
   Decision here;
-  store_.decide_at(store_.place_of(*request.space, key), request, at, here);
+  if (lends(*request.limit)) {
+    // What the store has granted is held, however many are held here.
+    LimitDefinition most = *request.limit;
+    permits_of(most) = Concurrency::kMaxLimit;
+    request.limit = &most;
+    store_.decide_at(place, request, at, here);
+    if (request.operation != Operation::kRenew || here.allowed) return;
+    request.operation = Operation::kTake;
+    request.cost = 1;
+    return store_.decide_at(place, request, at, here);
+  }
+  if (request.operation == Operation::kTakeUpTo) request.cost = told.taken;
+  request.cost = scaled_cost(request);
+  // The units may be more than what is left of this process's share, which then has none left.
+  if (takes(request.operation, request.cost)) request.operation = Operation::kTakeUpTo;
+  store_.decide_at(place, request, at, here);
 }
 
 void LocalFallback::set_told(const KeyHash& key, const Request& request,

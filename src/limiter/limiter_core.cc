@@ -47,10 +47,10 @@ Request make_request(const BoundLimit& bound, Operation operation, std::string_v
   return request;
 }
 
-// Whether the operation wakes callers that wait for the key.
-bool wakes(Operation operation) {
-  return operation == Operation::kRefund || operation == Operation::kReset ||
-         operation == Operation::kBlock;
+// Whether the request wakes callers that wait for the key.
+bool wakes(const Request& request) {
+  if (request.operation == Operation::kRefund) return request.cost > 0;
+  return request.operation == Operation::kReset || request.operation == Operation::kBlock;
 }
 
 // Counts a reset that begins; the number is for wake(). Called before the store is asked.
@@ -60,9 +60,9 @@ std::uint64_t begin_waking(Operation operation) {
 
 // Wakes them, after the operation. Callers that have reserved units learn only of a reset that the
 // store has carried out: they abandon their reservation, which a store that did not answer may
-// still count. REQUIRES: wakes(request.operation).
+// still count. REQUIRES: wakes(request).
 void wake(WaitQueues& queues, const Request& request, std::uint64_t begun, const Decision& answer) {
-  assert(wakes(request.operation));
+  assert(wakes(request));
   if (request.operation == Operation::kBlock) {
     // The policy says that it has blocked, and has not: no caller is to be denied.
     if (!answer.allowed || answer.source == Source::kPolicy) return;
@@ -100,14 +100,14 @@ void refuse(std::string_view what, std::string_view least, std::int64_t number) 
 Decision LimiterCore::ask(const Request& request) const {
   const std::uint64_t begun = begin_waking(request.operation);
   const Decision decision = binding_->ask(request);
-  if (wakes(request.operation)) wake(*queues_, request, begun, decision);
+  if (wakes(request)) wake(*queues_, request, begun, decision);
   return decision;
 }
 
 void LimiterCore::async_ask(const BoundLimit& bound, const Request& request,
                             DecisionCallback callback) const {
   assert(request.space == bound.space.get());
-  if (wakes(request.operation)) {
+  if (wakes(request)) {
     callback = [queues = queues_, asked = request, begun = begin_waking(request.operation),
                 key = std::string(request.key), then = std::move(callback)](
                    const Decision& decision, std::exception_ptr error) mutable {
