@@ -197,12 +197,14 @@ void Limiter::async_reserve(std::string_view key, std::int64_t cost, nanoseconds
 // A caller that is admitted at once reads no clock, and makes nothing that waiting needs.
 Decision Limiter::acquire(std::string_view key, std::int64_t cost, nanoseconds patience,
                           std::stop_token stop) {
+  // Read before the limit: a caller that is then delayed by a limit that has been replaced since
+  // asks again.
+  const std::uint64_t wakings = Sleepers::wakings();
   const BoundLimit& bound = impl_->bound();
   const Request request = to_reserve(bound, key, cost, patience);
   if (stop.stop_requested() || (cost > 0 && !impl_->queues().is_empty(key))) {
     return impl_->wait(key, cost, patience, std::nullopt, stop);
   }
-  const std::uint64_t wakings = Sleepers::wakings();
   Decision decision;
   impl_->store().decide({&request, 1}, kStoreTime, {&decision, 1});
   if (decision.allowed && decision.delay == kNoWait) [[likely]]

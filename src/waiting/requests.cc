@@ -139,8 +139,11 @@ bool can_wait(const AcquireRequest& request, const AcquireOutcome& denied,
   if (denied.error != nullptr || denied.decision.allowed || retry_after == kNever) return false;
   // A permit may be released at any time.
   if (request.is_for_permit()) return now < request.until;
+  const bool is_in_time = TimerQueue::later(now, retry_after) <= request.until;
+  // The store may be back by then.
+  if (denied.decision.source == Source::kPolicy) return is_in_time;
   return has_later(denied.bound().limit.definition()) && !exceeds_timeout(request, denied) &&
-         TimerQueue::later(now, retry_after) <= request.until;
+         is_in_time;
 }
 
 }  // namespace sluice

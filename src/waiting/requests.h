@@ -105,7 +105,8 @@ void reclaim_unanswered(AcquireRequest& request, AcquireOutcome& outcome,
 
 /// Whether a denied caller may be admitted within its timeout, as far as the binding part or claim
 /// says. False for a token bucket, whose denial says already that the wait would exceed the
-/// timeout, and for buckets alone: no caller waits for a place in the queue of a leaky bucket.
+/// timeout, and for buckets alone: no caller waits for a place in the queue of a leaky bucket. A
+/// denial by the failure policy says nothing of the limit: the store may answer the next time.
 bool can_wait(const AcquireRequest& request, const AcquireOutcome& denied,
               TimerQueue::TimePoint now);
 

@@ -382,8 +382,14 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
   void remove(const std::shared_ptr<Waiter>& waiter) {
     const bool was_first = waiter->place == waiters_.begin();
     waiters_.erase(waiter->place);
-    // The next one may want less, of a window.
-    if (was_first && !waiter->request().is_for_permit()) next_ask_ = timer_->now();
+    if (was_first && !waiters_.empty()) {
+      const AcquireRequest& gone = waiter->request();
+      const AcquireRequest& first = waiters_.front()->request();
+      // The next one may want less of a window, or have a larger limit of the same name.
+      const bool may_be_granted =
+          !gone.is_for_permit() || gone.claim().binding != first.claim().binding;
+      if (may_be_granted) next_ask_ = soonest(*waiters_.front());
+    }
     const auto self = std::move(waiter->queue);
     if (waiter->timeout) timer_->cancel(*std::exchange(waiter->timeout, std::nullopt));
     if (waiters_.empty()) {

@@ -26,8 +26,8 @@ namespace sluice {
 ///
 /// A queue is first come, first served. Only the first caller of a queue asks the store, one
 /// request at a time. It asks when it comes to an empty queue, or when the one before it has left
-/// (of callers that wait for permits: when its answer has come, if it had asked): more may be there
-/// than when it was denied. And again
+/// (of callers that wait for permits: if that one waited under another limit of this name, or when
+/// its answer has come, if it had asked): more may be there than when it was denied. And again
 /// - when a permit or units were returned in this process, the key was reset or its limit was
 ///   changed in this process, or the store reports a released permit
 ///   (Store::watch());

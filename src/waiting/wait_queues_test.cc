@@ -293,6 +293,35 @@ TEST_F(WaitQueuesTest, TheNextAsksUnderItsOwnLimitWhenTheOneBeforeHasLeft) {
   EXPECT_THAT(granted_, ElementsAre(2));
 }
 
+TEST_F(WaitQueuesTest, TheNextAsksWhenADeniedOneWithAnotherLimitHasLeft) {
+  use_permits();
+  come({.timeout = seconds(1)});
+  use("concurrency 2 lease=60s", LimitBinding::Kind::kPermits);
+  come();
+  timer_->run();
+  EXPECT_THAT(asked(), ElementsAre(1));
+  grant(true);
+  timer_->pass(seconds(1));
+  EXPECT_THAT(granted_, ElementsAre(2));
+}
+
+// The limit itself would have reserved, so that its own denial is final.
+TEST_F(WaitQueuesTest, ADenialByThePolicyIsWaitedFor) {
+  use("token_bucket 1/1s", LimitBinding::Kind::kUnits);
+  retry_after_ = seconds(1);
+  store_->says = [this](const Request&) {
+    return Decision{.allowed = grants_, .source = Source::kPolicy, .retry_after = retry_after_};
+  };
+  come({.timeout = milliseconds(999), .directly = true});
+  timer_->run();
+  EXPECT_THAT(denied_, ElementsAre(1));
+  come({.timeout = seconds(1), .directly = true});
+  timer_->run();
+  grant(true);
+  timer_->pass(seconds(1));
+  EXPECT_THAT(granted_, ElementsAre(2));
+}
+
 TEST_F(WaitQueuesTest, AReleaseWhileTheFirstAsksIsNotMissed) {
   use_permits();
   answer_later();
