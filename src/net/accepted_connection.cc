@@ -150,7 +150,7 @@ void AcceptedConnection::on_written(const error_code& error, std::size_t bytes) 
     sent_ = 0;
     output_deadline_ = SteadyTimer::time_point::max();
   }
-  if (held_ && pending_bytes() <= group_.limits.max_pending_bytes / 2) {
+  if (held_ && pending_bytes() <= max_pending_bytes() / 2) {
     held_ = false;
     if (!later_ && !closing_) answer();
   }
@@ -298,7 +298,7 @@ void AcceptedConnection::end_steps(ConnectionGroup& group) {
 /// Gives the output to the socket; what the socket does not take now is pending, and write() sends
 /// it later. A reply that is not whole is kept, unless it is so large that it would not be held.
 void AcceptedConnection::send_output() {
-  const bool is_kept = amid_reply_ && output_.size() < group_.limits.max_pending_bytes;
+  const bool is_kept = amid_reply_ && output_.size() < max_pending_bytes();
   if (is_kept) return;
   if (tls_ && !tls_->seal(output_)) return close();
   if (output_.empty()) return;
@@ -311,10 +311,19 @@ void AcceptedConnection::send_output() {
   if (sent != output_.size()) {
     add_waiting(std::string_view(output_).substr(sent));
     if (!is_writing) write();
-    held_ = held_ || (!closing_ && pending_bytes() >= group_.limits.max_pending_bytes);
+    held_ = held_ || (!closing_ && pending_bytes() >= max_pending_bytes());
   }
   output_.clear();
   if (output_.capacity() > kIdleBufferBytes) std::string().swap(output_);
+}
+
+/// The bound of the pending output: less for a peer that has yet to say who it is, since such peers
+/// can use all connections.
+std::size_t AcceptedConnection::max_pending_bytes() const {
+  const std::size_t most = group_.limits.max_pending_bytes;
+  const bool must_log_in = service_->timeouts.login != StreamTimeouts::kNever;
+  if (!must_log_in || handler_ == nullptr || !handler_->awaits_login()) return most;
+  return std::min(most, ConnectionLimits::kMaxPendingBytesBeforeLogin);
 }
 
 void AcceptedConnection::add_waiting(std::string_view output) {

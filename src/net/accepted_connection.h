@@ -116,6 +116,7 @@ class AcceptedConnection final : public std::enable_shared_from_this<AcceptedCon
 
   // The ends of steps.
   void send_output();
+  std::size_t max_pending_bytes() const;
   void add_waiting(std::string_view output);
   void go_on();
 

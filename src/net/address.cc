@@ -2,6 +2,7 @@
 
 #include <boost/asio/ip/address.hpp>
 #include <charconv>
+#include <filesystem>
 #include <system_error>
 #include <utility>
 
@@ -26,7 +27,8 @@ ParsedAddress parse_unix(std::string_view text) {
                             std::to_string(kMaxUnixPathBytes) + " at most");
   }
   if (path.find('\0') != std::string_view::npos) return refuse(text, "the path holds a zero byte");
-  return {Address{Address::Family::kUnix, std::string(path), 0}, {}};
+  // So that two ways to write a path are one address.
+  return {Address{Address::Family::kUnix, std::filesystem::path(path).lexically_normal(), 0}, {}};
 }
 
 std::optional<std::uint16_t> parse_port(std::string_view text) {

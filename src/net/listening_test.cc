@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -94,6 +95,26 @@ TEST(ListeningTest, RefusesAPortThatIsTaken) {
             "cannot listen on " + taken.text() + ": Address already in use");
   first.stop(milliseconds(0));
   EXPECT_EQ(make_server(taken).addresses()[0], taken);
+}
+
+// Otherwise another program of this user could take half of the connections, unseen.
+TEST(ListeningTest, AChangeThatIsRefusedLeavesThePortToItsListenerAlone) {
+  const StreamServer other = make_server(any_port());
+  StreamServer server = make_server(any_port());
+  server.start();
+  const Address own = server.addresses()[0];
+  const Address all{Address::Family::kIpv4, "0.0.0.0", own.port};
+  const std::vector<Service> services{{all, line_handlers(), ""},
+                                      {other.addresses()[0], line_handlers(), ""}};
+  EXPECT_THROW(server.replace(services, [] {}), ListenError);
+  const UniqueFd second(::socket(AF_INET, SOCK_STREAM, 0));
+  const int on = 1;
+  ASSERT_EQ(::setsockopt(second.get(), SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)), 0);
+  sockaddr_in name{};
+  name.sin_family = AF_INET;
+  name.sin_port = htons(own.port);
+  name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  EXPECT_NE(::bind(second.get(), reinterpret_cast<const sockaddr*>(&name), sizeof(name)), 0);
 }
 
 TEST(ListeningTest, ReplacesOnlyAStaleSocketFileAndRemovesItsOwn) {

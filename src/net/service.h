@@ -30,6 +30,8 @@ struct ConnectionLimits {
   /// answers on this connection until half of them are sent. The output of one call of the handler
   /// may exceed the bound.
   std::size_t max_pending_bytes = 1024 * 1024;
+  /// The same for a peer that must log in and has not (StreamHandler::awaits_login()), if less.
+  static constexpr std::size_t kMaxPendingBytesBeforeLogin = 64 * 1024;
   /// The server closes the connection if the peer has taken no byte of the pending output for this
   /// long.
   std::chrono::milliseconds stuck_timeout{30'000};

@@ -258,8 +258,9 @@ class Listener {
   /// With the real port.
   const Address& address() const { return address_; }
 
-  /// Lets the next listener have the port of this one, before this one is closed. From any thread.
-  void share_port() { set_option(socket_, SOL_SOCKET, SO_REUSEPORT); }
+  /// Lets the next listener have the port of this one, before this one is closed, or not. From any
+  /// thread.
+  void share_port(bool shares) { set_option(socket_, SOL_SOCKET, SO_REUSEPORT, shares ? 1 : 0); }
 
   /// From any thread.
   void start() {
@@ -372,6 +373,19 @@ std::shared_ptr<Listener> take_listener(Listeners& listeners, const Service& ser
   return found;
 }
 
+/// Lets a listener at this address have the port of those that have it now. Returns whether any
+/// has.
+bool share_port(const Listeners& listeners, const Address& address) {
+  bool is_shared = false;
+  for (const auto& other : listeners) {
+    if (other->address().family != address.family) continue;
+    if (other->address().port != address.port) continue;
+    other->share_port(true);
+    is_shared = true;
+  }
+  return is_shared;
+}
+
 }  // namespace
 
 struct StreamServer::State {
@@ -450,19 +464,17 @@ void StreamServer::replace(std::vector<Service> services, const std::function<vo
   Listeners kept;  // For each service, or null.
   for (const Service& service : services) kept.push_back(take_listener(leaving, service));
   Listeners next = kept;
-  for (std::size_t i = 0; i < services.size(); ++i) {
-    if (kept[i] != nullptr) continue;
-    const Address& address = services[i].address;
-    bool shares_port = false;
-    for (const auto& other : leaving) {
-      if (other->address().family != address.family) continue;
-      if (other->address().port != address.port) continue;
-      other->share_port();
-      shares_port = true;
+  try {
+    for (std::size_t i = 0; i < services.size(); ++i) {
+      if (kept[i] != nullptr) continue;
+      const bool shares_port = share_port(leaving, services[i].address);
+      next[i] = std::make_shared<Listener>(services[i], shares_port, state.workers, state.reports);
     }
-    next[i] = std::make_shared<Listener>(services[i], shares_port, state.workers, state.reports);
+    commit();
+  } catch (...) {
+    for (const auto& listener : leaving) listener->share_port(false);  // They stay.
+    throw;
   }
-  commit();
   state.run_where_accepting([&] {
     for (std::size_t i = 0; i < services.size(); ++i) {
       if (kept[i] != nullptr) {

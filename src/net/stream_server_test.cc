@@ -119,18 +119,23 @@ TEST_F(TimeoutTest, CountsFromTheFirstByte) {
 /// Lines as LineHandler; the line "login" says who the peer is, until the line "logout".
 class LoginHandler final : public LineHandler {
  public:
-  explicit LoginHandler(std::atomic<int>& timeouts) : timeouts_(timeouts) {}
+  LoginHandler(std::atomic<int>& timeouts, std::atomic<std::size_t>& answered_bytes)
+      : timeouts_(timeouts), answered_bytes_(answered_bytes) {}
 
   Progress on_data(std::string_view input, std::string& output) override {
     if (input.starts_with("login\n")) awaits_login_ = false;
     if (input.starts_with("logout\n")) awaits_login_ = true;
-    return LineHandler::on_data(input, output);
+    const std::size_t before = output.size();
+    const Progress progress = LineHandler::on_data(input, output);
+    answered_bytes_ += output.size() - before;
+    return progress;
   }
   bool awaits_login() override { return awaits_login_; }
   void on_login_timeout() override { ++timeouts_; }
 
  private:
   std::atomic<int>& timeouts_;
+  std::atomic<std::size_t>& answered_bytes_;
   bool awaits_login_ = true;
 };
 
@@ -140,13 +145,15 @@ class LoginTest : public StreamServerTest {
 
   void serve(milliseconds sweep_interval) {
     const MakeHandler factory = [this](const AcceptedStream&) {
-      return std::make_unique<LoginHandler>(timeouts_);
+      return std::make_unique<LoginHandler>(timeouts_, answered_bytes_);
     };
-    StreamServerTest::serve(Service{any_port(), factory, "", {.login = std::chrono::seconds(1)}},
-                            {.limits = {.sweep_interval = sweep_interval}});
+    StreamServerTest::serve(
+        Service{any_port(), factory, "", {.login = std::chrono::seconds(1)}},
+        {.limits = {.max_pending_bytes = std::size_t{64} << 20, .sweep_interval = sweep_interval}});
   }
 
   std::atomic<int> timeouts_ = 0;
+  std::atomic<std::size_t> answered_bytes_ = 0;
 };
 
 TEST_F(LoginTest, ClosesWhereThePeerDoesNotSayWhoItIs) {
@@ -170,6 +177,15 @@ TEST_F(LoginTest, ClosesWhereThePeerDoesNotSayWhoItIs) {
   EXPECT_EQ(former.read_all(), "");
   EXPECT_EQ(timeouts_, 3);
   EXPECT_TRUE(known.echoes("a\n"));
+}
+
+TEST_F(LoginTest, HoldsLittleOutputForAPeerThatHasNotSaidWhoItIs) {
+  serve(milliseconds(5));
+  Client client(address(), 4096);
+  while (client.send("big 50000\n")) {
+  }
+  // Its bound, and what the kernel's buffers hold.
+  EXPECT_LT(answered_bytes_, 12U << 20);
 }
 
 // It is nearly always unknown when the server looks, but never for long.

@@ -30,8 +30,13 @@ void check_snapshot(const ServerOptions& options) {
         "states itself");
   }
   std::error_code ignored;
-  if (std::filesystem::is_directory(file, ignored)) {
-    throw ConfigError("snapshot: " + file.string() + " is a folder, and must be a file");
+  const std::filesystem::file_status there = std::filesystem::symlink_status(file, ignored);
+  if (std::filesystem::exists(there) && !std::filesystem::is_regular_file(there)) {
+    // The next snapshot would replace the link, and not the file to which it leads.
+    const std::string what = std::filesystem::is_directory(there) ? "a folder"
+                             : std::filesystem::is_symlink(there) ? "a symbolic link"
+                                                                  : "a device or a pipe";
+    throw ConfigError("snapshot: " + file.string() + " is " + what + ", and must be a file");
   }
   const std::string folder = file.has_parent_path() ? file.parent_path().string() : ".";
   if (::access(folder.c_str(), W_OK | X_OK) == 0) return;

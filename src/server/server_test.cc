@@ -135,6 +135,12 @@ TEST(ServerTest, RefusesInvalidOptions) {
     options.snapshot.file = folder;
     EXPECT_EQ(refusal(options), "snapshot: " + folder + " is a folder, and must be a file");
   }
+  // A link that leads nowhere would be as if there were no snapshot, and be replaced by the next.
+  const std::string link = testing::TempDir() + "snapshot." + std::to_string(::getpid());
+  std::filesystem::create_symlink("nowhere", link);
+  options.snapshot.file = link;
+  EXPECT_EQ(refusal(options), "snapshot: " + link + " is a symbolic link, and must be a file");
+  std::filesystem::remove(link);
 }
 
 TEST(ServerTest, AnswersRespUntilItIsStopped) {

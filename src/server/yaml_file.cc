@@ -20,6 +20,7 @@ namespace {
 
 /// The two mistakes that yaml-cpp most often names so.
 std::string hint_for(const std::string& message) {
+  if (message == "bad file") return " (its values are nested too deeply)";
   if (message != "illegal map value") return "";
   return " (tabs cannot indent, and a value that ends with a colon needs quotes)";
 }

@@ -67,6 +67,7 @@ inline constexpr std::string_view kRefusal =
     "HTTP/1.1 503 Service Unavailable\r\n"
     "Content-Type: application/problem+json\r\n"
     "Content-Length: 110\r\n"
+    "Cache-Control: no-store\r\n"
     "Retry-After: 1\r\n"
     "Connection: close\r\n\r\n"
     R"({"type":"about:blank","title":"Service Unavailable","status":503,)"

@@ -180,6 +180,12 @@ TEST_F(AccessTest, AdminCommandsNeedTheRole) {
   }
 }
 
+TEST_F(AccessTest, OnlyAnAdminLearnsOfOtherClients) {
+  connection_.send("AUTH gateway secret\r\n");
+  EXPECT_THAT(connection_.send("CLIENT LIST\r\n"), HasSubstr("NOPERM"));
+  EXPECT_THAT(connection_.send("CLIENT INFO\r\n"), HasSubstr("user=gateway"));
+}
+
 TEST_F(AccessTest, DecisionsNeedTheRoleCheck) {
   connection_.send("AUTH prometheus third\r\n");
   EXPECT_EQ(connection_.send("SLUICE.CHECK login k\r\n"),

@@ -111,7 +111,7 @@ constexpr std::array kCommands = std::to_array<Command>({
     {"CLIENT|ID", "", 2, kFast, kNone, "connection", run_client_id,
      "Replies the connection's number", ""},
     {"CLIENT|INFO", "", 2, 0, kNone, "connection", run_client_info, "Describes the connection", ""},
-    {"CLIENT|LIST", "[TYPE normal|master|replica|pubsub]", -2, 0, kNone, "connection",
+    {"CLIENT|LIST", "[TYPE normal|master|replica|pubsub]", -2, kAdmin, kNone, "connection",
      run_client_list, "Describes the connections, at most 1,000", ""},
     {"CLIENT|SETINFO", "LIB-NAME|LIB-VER text", 4, kFast, kNone, "connection", run_client_setinfo,
      "Says which library the client uses", ""},
