@@ -22,6 +22,8 @@ NAMES = re.compile(r"\bby \(([^)]*)\)|\{\{ ?(?:\$labels\.)?(\w+) ?\}\}")
 ADDED_BY_PROMETHEUS = {"job", "instance"}
 # What is told only once it has happened.
 TOLD_LATER = {("sluice_decisions_total", "source", "unavailable"),
+              ("sluice_decisions_total", "source", "local"),
+              ("sluice_decisions_total", "source", "policy"),
               ("sluice_decisions_total", "outcome", "would_deny")}
 SNAPSHOT_FAILED = {
     "exp_labels": {"job": "sluice", "instance": "a", "severity": "warning"},
