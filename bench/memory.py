@@ -20,8 +20,8 @@ keys, and is asked for others. "By Zipf's law": nine of ten keys are drawn from 
 probability of 1/rank, and one was never seen. The variants take turns, {rounds} rounds after one to
 warm up. The figure is CPU time per decision; ratios are taken within each round. Bytes per key: the
 growth of the process while the store took {many:,} keys, without the keys themselves, and the most
-on the way. "A minute after": 100,000 decisions a second by the store's time, in batches of 32, on
-the other tenth.
+on the way. "A minute after": nine of ten keys become fresh within a second, and the others are
+asked for during a minute of the store's time, 100,000 times a second, in batches of 32.
 """
 
 

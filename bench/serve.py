@@ -294,17 +294,17 @@ Keys are drawn at random from {keys:,}, and every reply is read and checked. red
 nothing to disk. The GCRA script (`bench/load/gcra.lua`) is lean: TIME, one GET, one SET. It does
 the work of CL.THROTTLE, so it is the one compared; the variant to which the caller passes the time
 is shown beside it. The constant-reply server (`bench/load/constant_server.cc`) splits the same
-{floor} requests into commands and replies to each with five fixed integers, without a decision. All
-keys have a state before the first round, which is not fresh, as "ours" is about such keys.
-"Returning": the state from the key's last visit has become fresh. "Two sets of numbers": one key
-in two has other numbers than the rest, in the same pipelines. "Never seen": every request is for
-another key, whose state becomes fresh after 250 ms; each measurement follows on four times as many
-such requests. "By Zipf's law": nine of ten keys are drawn with a probability of 1/rank, and one was
-never seen. The servers take turns, {rounds} rounds after one to warm up. The figure is the server's
-CPU time per request (of all its threads, `/proc/<pid>/task/*/schedstat`); ratios are taken within
-each round. Waiting: a server with one thread, whose store of {full_mib:,} MiB is full; one client
-sends SLUICE.CHECK after SLUICE.CHECK, while another sends 512 at a time, each with a limit that was
-never sent before.
+{floor} requests into commands and replies to each with five fixed integers, without a decision.
+Before the first round all keys are given a state. The rows "ours" are about keys whose state is not
+fresh. "Returning": the state from the key's last visit has become fresh. "Two sets of numbers": one
+key in two has other numbers than the rest, in the same pipelines. "Never seen": every request is
+for another key, whose state becomes fresh after 250 ms; each measurement follows on four times as
+many such requests. "By Zipf's law": nine of ten keys are drawn with a probability of 1/rank, and
+one was never seen. The servers take turns, {rounds} rounds after one to warm up. The figure is the
+server's CPU time per request (of all its threads, `/proc/<pid>/task/*/schedstat`); ratios are taken
+within each round. Waiting: a server with one thread, whose store of {full_mib:,} MiB is full; one
+client sends SLUICE.CHECK after SLUICE.CHECK, while another sends 512 at a time, each with a limit
+that was never sent before.
 """
 
 
