@@ -104,9 +104,11 @@ TEST(ListeningTest, AChangeThatIsRefusedLeavesThePortToItsListenerAlone) {
   server.start();
   const Address own = server.addresses()[0];
   const Address all{Address::Family::kIpv4, "0.0.0.0", own.port};
-  const std::vector<Service> services{{all, line_handlers(), ""},
-                                      {other.addresses()[0], line_handlers(), ""}};
-  EXPECT_THROW(server.replace(services, [] {}), ListenError);
+  const Address elsewhere{Address::Family::kIpv4, "192.0.2.1", own.port};
+  const std::vector<Service> taken{{all, line_handlers(), ""},
+                                   {other.addresses()[0], line_handlers(), ""}};
+  EXPECT_THROW(server.replace(taken, [] {}), ListenError);
+  EXPECT_THROW(server.replace({{elsewhere, line_handlers(), ""}}, [] {}), ListenError);
   const UniqueFd second(::socket(AF_INET, SOCK_STREAM, 0));
   const int on = 1;
   ASSERT_EQ(::setsockopt(second.get(), SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)), 0);

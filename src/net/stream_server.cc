@@ -24,6 +24,7 @@
 #include <filesystem>
 #include <functional>
 #include <future>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -373,17 +374,13 @@ std::shared_ptr<Listener> take_listener(Listeners& listeners, const Service& ser
   return found;
 }
 
-/// Lets a listener at this address have the port of those that have it now. Returns whether any
-/// has.
-bool share_port(const Listeners& listeners, const Address& address) {
-  bool is_shared = false;
-  for (const auto& other : listeners) {
-    if (other->address().family != address.family) continue;
-    if (other->address().port != address.port) continue;
-    other->share_port(true);
-    is_shared = true;
-  }
-  return is_shared;
+/// Those that have the port of this address.
+Listeners with_port_of(const Address& address, const Listeners& listeners) {
+  Listeners found;
+  std::ranges::copy_if(listeners, std::back_inserter(found), [&](const auto& other) {
+    return other->address().family == address.family && other->address().port == address.port;
+  });
+  return found;
 }
 
 }  // namespace
@@ -465,10 +462,16 @@ void StreamServer::replace(std::vector<Service> services, const std::function<vo
   for (const Service& service : services) kept.push_back(take_listener(leaving, service));
   Listeners next = kept;
   try {
-    for (std::size_t i = 0; i < services.size(); ++i) {
-      if (kept[i] != nullptr) continue;
-      const bool shares_port = share_port(leaving, services[i].address);
-      next[i] = std::make_shared<Listener>(services[i], shares_port, state.workers, state.reports);
+    // Those that share a port come last: once a second socket has had it, the system lets others
+    // have it as well.
+    for (const bool shares_port : {false, true}) {
+      for (std::size_t i = 0; i < services.size(); ++i) {
+        const Listeners others = with_port_of(services[i].address, leaving);
+        if (kept[i] != nullptr || others.empty() == shares_port) continue;
+        for (const auto& other : others) other->share_port(true);
+        next[i] =
+            std::make_shared<Listener>(services[i], shares_port, state.workers, state.reports);
+      }
     }
     commit();
   } catch (...) {
