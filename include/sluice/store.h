@@ -45,7 +45,9 @@ class SLUICE_EXPORT StoreError : public std::runtime_error {
 ///     time=server|client     the clock for decisions: the server's (default), or this process's
 ///     skew=5s                with time=client: by how much the clocks of processes may differ
 ///     connections=1          the number of connections to each server, 1 to 64
-///     ca=, cert=, key=, server_name=, verify=yes|no            for TLS; the files are PEM
+///     ca=, cert=, key=, server_name=, verify=yes|no            for TLS; the files are PEM,
+///                                                              and are read again for the next
+///                                                              connection after they have changed
 ///     tls=no|yes             TLS for sentinels and clusters
 ///     sentinel_user=, sentinel_password=    for redis+sentinel://, what the sentinels ask for
 ///     db=0, user=, password= for unix://; these two override those before the path

@@ -1,9 +1,12 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
+#include <unistd.h>
 
 #include <boost/asio/ssl/context.hpp>
+#include <chrono>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -140,8 +143,7 @@ TEST_F(RequestPipelineTlsTest, SpeaksToAServerWhoseCertificateIsForItsName) {
 
 // A zone names a network interface of this machine.
 TEST_F(RequestPipelineTlsTest, AnAddressIsCheckedWithoutItsZone) {
-  const TlsClient client(
-      {.host = "fe80::1%lo", .port = 1, .tls = TlsOptions{.ca_file = files_.ca}});
+  TlsClient client({.host = "fe80::1%lo", .port = 1, .tls = TlsOptions{.ca_file = files_.ca}});
   const std::unique_ptr<SSL, decltype(&SSL_free)> ssl(SSL_new(client.context().native_handle()),
                                                       SSL_free);
   client.prepare(ssl.get());
@@ -172,6 +174,31 @@ TEST_F(RequestPipelineTlsTest, RefusesACertificateOfAnUnknownAuthority) {
     user_.downs.clear();
   }
   EXPECT_EQ(user_.ups, 0U);
+}
+
+TEST_F(RequestPipelineTlsTest, TrustsTheAuthorityThatItsFileHasNow) {
+  const std::filesystem::path file = testing::TempDir() + "ca." + std::to_string(::getpid());
+  auto written = std::filesystem::file_time_type::clock::now();
+  const auto put = [&](const std::filesystem::path& ca) {
+    std::filesystem::copy_file(ca, file, std::filesystem::copy_options::overwrite_existing);
+    std::filesystem::last_write_time(file, written += std::chrono::seconds(1));
+  };
+  put(files_.stranger_ca);
+  PipelineOptions options = trusting(file);
+  options.least_pause = options.most_pause = std::chrono::milliseconds(1);
+  EXPECT_FALSE(meet(options).shake_hands());
+  put(files_.server_key);  // No authority: the former one is trusted.
+  EXPECT_FALSE(TlsPeer(server_.accept(), {}).shake_hands());
+  put(files_.ca);
+  std::optional<TlsPeer> peer;
+  bool is_trusted = false;
+  for (int i = 0; i < 10 && !is_trusted; ++i) {  // An attempt may have begun before.
+    peer.emplace(server_.accept(), TlsPeer::Options());
+    is_trusted = peer->shake_hands();
+  }
+  ASSERT_TRUE(is_trusted);
+  expect_answer(*peer);
+  std::filesystem::remove(file);
 }
 
 TEST_F(RequestPipelineTlsTest, RefusesACertificateForAnotherHost) {

@@ -4,13 +4,16 @@
 #include <openssl/x509v3.h>
 
 #include <algorithm>
+#include <array>
 #include <boost/asio/ip/address.hpp>
 #include <boost/asio/ssl/context.hpp>
 #include <cassert>
+#include <filesystem>
 #include <map>
 #include <mutex>
 #include <new>
 #include <stdexcept>
+#include <system_error>
 
 #include "net/tls_files.h"
 
@@ -19,6 +22,7 @@ namespace {
 
 namespace ssl = boost::asio::ssl;
 using boost::system::error_code;
+using FileTimes = std::array<std::filesystem::file_time_type, 3>;
 
 constexpr std::size_t kMaxNameBytes = TLSEXT_MAXLEN_host_name;
 
@@ -55,24 +59,62 @@ std::shared_ptr<ssl::context> make_context(const Endpoint& endpoint) {
   return context;
 }
 
-/// Reading the system's certificates takes tens of milliseconds, too long for a worker thread when
-/// a cluster changes; and then the files may have gone.
-std::shared_ptr<ssl::context> shared_context(const Endpoint& endpoint) {
-  static std::mutex mutex;
-  static std::map<TlsOptions, std::weak_ptr<ssl::context>> contexts;  // Guarded by mutex.
-  const std::lock_guard lock(mutex);
-  std::erase_if(contexts, [](const auto& entry) { return entry.second.expired(); });
-  if (const auto known = contexts.find(*endpoint.tls); known != contexts.end()) {
-    if (auto context = known->second.lock()) return context;
+/// When each file was changed last.
+FileTimes times_of(const TlsOptions& tls) {
+  FileTimes times{};
+  std::error_code ignored;
+  if (!tls.ca_file.empty()) times[0] = std::filesystem::last_write_time(tls.ca_file, ignored);
+  if (!tls.certificate_file.empty()) {
+    times[1] = std::filesystem::last_write_time(tls.certificate_file, ignored);
   }
-  auto context = make_context(endpoint);
-  contexts[*endpoint.tls] = context;
-  return context;
+  if (!tls.key_file.empty()) times[2] = std::filesystem::last_write_time(tls.key_file, ignored);
+  return times;
+}
+
+std::mutex& files_mutex() {
+  static std::mutex mutex;
+  return mutex;
 }
 
 }  // namespace
 
-TlsClient::TlsClient(const Endpoint& endpoint) {
+/// Reading the system's certificates takes tens of milliseconds, too long for a worker thread each
+/// time that a cluster changes.
+struct TlsClient::Files {
+  // Guarded by files_mutex().
+  std::shared_ptr<ssl::context> context;
+  FileTimes times;
+};
+
+std::shared_ptr<TlsClient::Files> TlsClient::shared_files(const Endpoint& endpoint) {
+  const std::lock_guard lock(files_mutex());
+  static std::map<TlsOptions, std::weak_ptr<Files>> all;  // Guarded by files_mutex().
+  std::erase_if(all, [](const auto& entry) { return entry.second.expired(); });
+  if (const auto known = all.find(*endpoint.tls); known != all.end()) {
+    if (auto files = known->second.lock()) return files;
+  }
+  const FileTimes times = times_of(*endpoint.tls);  // First: they may change meanwhile.
+  auto files = std::make_shared<Files>(Files{make_context(endpoint), times});
+  all[*endpoint.tls] = files;
+  return files;
+}
+
+ssl::context& TlsClient::context() {
+  const std::lock_guard lock(files_mutex());
+  const FileTimes times = times_of(*endpoint_.tls);
+  if (times != files_->times) {
+    try {
+      files_->context = make_context(endpoint_);
+      files_->times = times;
+    } catch (const std::runtime_error&) {
+      // Perhaps not all of them have been replaced yet: the next handshake looks again.
+    }
+  }
+  context_ = files_->context;
+  return *context_;
+}
+
+TlsClient::TlsClient(const Endpoint& endpoint) : endpoint_(endpoint) {
   assert(endpoint.tls);
   const TlsOptions& tls = *endpoint.tls;
   server_name_ = tls.server_name.empty() ? endpoint.host : tls.server_name;
@@ -89,7 +131,7 @@ TlsClient::TlsClient(const Endpoint& endpoint) {
   name_is_address_ = !is_name;
   // No certificate names a zone of this machine, and OpenSSL takes no address with one.
   if (name_is_address_) server_name_.resize(std::min(server_name_.find('%'), server_name_.size()));
-  context_ = shared_context(endpoint);
+  files_ = shared_files(endpoint);
 }
 
 void TlsClient::prepare(SSL* ssl) const {
