@@ -64,7 +64,8 @@ Sweep::Sweep(const std::vector<Limit>& limits, std::size_t max_store_bytes)
       if (expression == last || expression == limits[origin].expression()) continue;
       last = expression;
       try {
-        Limit limit(expression);
+        // A name of its own, as equal versions of two limits would share their states.
+        Limit limit(expression, "version." + std::to_string(versions_.size()));
         auto space = store_->open_space(limit.definition());
         versions_.push_back({.limit = std::move(limit),
                              .space = std::move(space),

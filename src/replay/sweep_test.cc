@@ -59,6 +59,28 @@ TEST(Sweep, CountsTheKeysThatEachVersionDenies) {
   EXPECT_EQ(of_one->points.front().percent, 200);
 }
 
+// 200 % of the first limit and 50 % of the third are the second, and so on.
+TEST(Sweep, DecidesByEachVersionAlone) {
+  const std::vector<Limit> limits = {Limit("fixed_window 10/1m"), Limit("fixed_window 20/1m"),
+                                     Limit("fixed_window 40/1m")};
+  const auto ask_all = [](Sweep& sweep) {
+    for (char key = 'a'; key <= 'z'; ++key) ask(sweep, key, 3 * (key - 'a' + 1));
+  };
+  Sweep together(limits);
+  ask_all(together);
+  for (std::size_t i = 0; i < limits.size(); ++i) {
+    Sweep alone({limits[i]});
+    ask_all(alone);
+    const auto expected = alone.result(0)->points;
+    const auto points = together.result(i)->points;
+    ASSERT_EQ(points.size(), expected.size());
+    for (std::size_t n = 0; n < points.size(); ++n) {
+      EXPECT_EQ(points[n].expression, expected[n].expression);
+      EXPECT_EQ(points[n].keys_limited, expected[n].keys_limited) << points[n].expression;
+    }
+  }
+}
+
 TEST(Sweep, LeavesOutVersionsThatAreOutOfRange) {
   Sweep sweep({Limit("fixed_window 9007199254740991/1m")});
   ask(sweep, 'a', 1);
