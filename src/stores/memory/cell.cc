@@ -54,10 +54,12 @@ void replace(Budget& budget, Cell& cell, Record* record) {
 }
 
 template <class R>
-bool reserve_list(Budget& budget, Cell& cell, std::uint32_t count) {
+bool reserve_list(Budget& budget, Cell& cell, std::uint32_t count, std::int64_t limit) {
   auto* old = list_of<R>(cell);
   if (count == 0 || (old != nullptr && count <= old->capacity)) return true;
-  const std::uint32_t grown = old == nullptr ? 0 : old->capacity + old->capacity / 2;
+  // Only what is charged needs more than the limit.
+  const std::int64_t ahead = old == nullptr ? 0 : old->capacity + old->capacity / 2;
+  const auto grown = static_cast<std::uint32_t>(std::min(ahead, limit));
   R* record = resized(budget, old, std::max({count, grown, kLeast<R>}));
   if (record == nullptr && grown > count) record = resized(budget, old, count);
   if (record == nullptr) return false;
@@ -109,8 +111,8 @@ std::size_t record_bytes(Cell cell) {
   return bytes;
 }
 
-bool reserve_ring(Budget& budget, Cell& cell, std::uint32_t count) {
-  return reserve_list<RingRecord>(budget, cell, count);
+bool reserve_ring(Budget& budget, Cell& cell, std::uint32_t count, std::int64_t limit) {
+  return reserve_list<RingRecord>(budget, cell, count, limit);
 }
 
 void commit_ring(Budget& budget, Cell& cell, const RingChange& change) {
@@ -130,9 +132,9 @@ void commit_ring(Budget& budget, Cell& cell, const RingChange& change) {
   shrink_if_nearly_empty<RingRecord>(budget, cell);
 }
 
-bool reserve_permits(Budget& budget, Cell& cell, const PermitChange& change) {
+bool reserve_permits(Budget& budget, Cell& cell, const PermitChange& change, std::int64_t limit) {
   const auto size = static_cast<std::uint32_t>(permits_in(cell).size());
-  return reserve_list<PermitsRecord>(budget, cell, change.size_after(size));
+  return reserve_list<PermitsRecord>(budget, cell, change.size_after(size), limit);
 }
 
 void commit_permits(Budget& budget, Cell& cell, const PermitChange& change) {

@@ -87,9 +87,9 @@ constexpr std::size_t ring_record_bytes(std::uint32_t entries) {
   return sizeof(RingRecord) + entries * sizeof(RingEntry);
 }
 
-/// Makes room in a ring's cell for `count` entries: 0, or at least as many as it has. Returns
-/// false, and changes nothing, if there is no room.
-bool reserve_ring(Budget& budget, Cell& cell, std::uint32_t count);
+/// Makes room in a ring's cell for `count` entries: 0, or at least as many as it has; and for some
+/// more, but not for more than `limit`. Returns false, and changes nothing, if there is no room.
+bool reserve_ring(Budget& budget, Cell& cell, std::uint32_t count, std::int64_t limit);
 
 /// Applies a change. Shrinks a large ring that becomes nearly empty.
 /// REQUIRES: reserve_ring() has made room for change.count.
@@ -104,9 +104,8 @@ inline PermitList permits_in(Cell cell) {
   return is_record(cell) ? static_cast<PermitsRecord*>(record_of(cell))->view() : PermitList();
 }
 
-/// Makes room in a cell of permits for the permits after the change. Returns false, and changes
-/// nothing, if there is no room.
-bool reserve_permits(Budget& budget, Cell& cell, const PermitChange& change);
+/// Makes room in a cell of permits for the permits after the change; otherwise as reserve_ring().
+bool reserve_permits(Budget& budget, Cell& cell, const PermitChange& change, std::int64_t limit);
 
 /// Applies a change. Shrinks the record if many permits become few. Room for a few stays even if
 /// none is left, so that acquiring and releasing a permit again and again allocates nothing.
@@ -154,9 +153,9 @@ template <class A>
 bool reserve(Budget& budget, const typename A::Params& params, Cell& cell,
              const typename A::Change& change) {
   if constexpr (kIsRing<A>) {
-    return reserve_ring(budget, cell, change.count);
+    return reserve_ring(budget, cell, change.count, params.limit);
   } else if constexpr (kIsPermits<A>) {
-    return reserve_permits(budget, cell, change);
+    return reserve_permits(budget, cell, change, params.limit);
   } else {
     if (is_record(cell) || pack<A>(params, change)) return true;
     const auto state = load<A>(params, cell);

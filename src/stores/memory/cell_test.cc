@@ -12,6 +12,7 @@ namespace sluice::memory {
 namespace {
 
 constexpr std::size_t kCellBytes = 256 * 1024;
+constexpr std::int64_t kLimit = 65'536;
 
 // A cell with a separate budget, of which nothing is in use at the end.
 struct LoneCell {
@@ -27,7 +28,7 @@ struct LoneCell {
   }
   // Reserves and commits a change, as a store does.
   bool change(const RingChange& change) {
-    if (!reserve_ring(budget, cell, change.count)) return false;
+    if (!reserve_ring(budget, cell, change.count, kLimit)) return false;
     commit_ring(budget, cell, change);
     return true;
   }
@@ -129,6 +130,13 @@ TEST(RingCell, ShrinksAfterABurst) {
   EXPECT_EQ(lone.ring().base, 9'990U);
   EXPECT_EQ(lone.ring().at(0).stamp_ns, 9'991);
   EXPECT_LE(lone.budget.used_bytes(), full / 100);
+}
+
+TEST(RingCell, HasRoomForNoMoreEntriesThanTheLimitHasUnits) {
+  LoneCell lone;
+  for (Instant stamp = 1; stamp <= kLimit; ++stamp) ASSERT_TRUE(lone.append(stamp));
+  EXPECT_EQ(lone.ring().capacity, kLimit);
+  EXPECT_TRUE(lone.append(kLimit + 1)) << "what is charged beyond the limit has room";
 }
 
 TEST(RingCell, WithoutRoomToShrinkItStaysUnchanged) {
