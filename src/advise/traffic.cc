@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 namespace sluice::advise {
 namespace {
@@ -85,11 +86,20 @@ KeyTraffic* Traffic::find(std::string_view key) {
   const auto found = keys_.find(key);
   if (found != keys_.end()) return found->second.get();
   const std::uint64_t hash = KeyHash()(key);
-  // The table, the sample and the counters use different bits of the hash.
-  if (!is_sampled(hash) && !is_busy(++left_out_[(hash >> 44) % kLeftOutCounters])) return nullptr;
+  std::uint64_t earlier = 0;
+  if (!is_sampled(hash)) {
+    // The table, the sample and the counters use different bits of the hash.
+    std::uint64_t& left_out = left_out_[(hash >> 44) % kLeftOutCounters];
+    if (!is_busy(left_out + 1)) {
+      ++left_out;
+      return nullptr;
+    }
+    earlier = std::exchange(left_out, 0);
+  }
   auto made = std::make_unique<KeyTraffic>();
   made->key = key;
   made->hash = hash;
+  made->earlier = earlier;
   made->bytes = bytes_of(*made);
   bytes_ += made->bytes;
   KeyTraffic* kept = made.get();
@@ -99,6 +109,10 @@ KeyTraffic* Traffic::find(std::string_view key) {
 
 bool Traffic::is_sampled(std::uint64_t hash) const {
   return (hash >> 12 & mask_) == 0;
+}
+
+bool Traffic::is_busy(const KeyTraffic& key) const {
+  return is_busy(key.earlier + key.requests);
 }
 
 bool Traffic::is_busy(std::uint64_t requests) const {
@@ -142,7 +156,7 @@ void Traffic::make_room() {
     mask_ = mask_ << 1 | 1;
     boost::unordered::erase_if(keys_, [this](const auto& entry) {
       const KeyTraffic& key = *entry.second;
-      if (is_sampled(key.hash) || is_busy(key.requests)) return false;
+      if (is_sampled(key.hash) || is_busy(key)) return false;
       bytes_ -= key.bytes;
       return true;
     });
@@ -152,7 +166,7 @@ void Traffic::make_room() {
 std::vector<Traffic::Weighted> Traffic::keys() const {
   std::vector<Weighted> kept;
   for (const auto& [text, key] : keys_) {
-    if (is_sample() && is_busy(key->requests)) {
+    if (is_sample() && is_busy(*key)) {
       kept.push_back({key.get(), 1});
     } else if (is_sampled(key->hash)) {
       kept.push_back({key.get(), mask_ + 1});

@@ -22,6 +22,9 @@ namespace sluice::advise {
 struct KeyTraffic {
   std::string key;
   std::uint64_t hash = 0;
+  /// Of a key that was kept as a busy one: its requests until then, with those of keys that had the
+  /// same counter. They are not measured.
+  std::uint64_t earlier = 0;
   std::uint64_t requests = 0;
   std::uint64_t client_errors = 0;
   std::uint64_t server_errors = 0;
@@ -93,6 +96,7 @@ class Traffic : public replay::RequestSink {
 
   KeyTraffic* find(std::string_view key);
   bool is_sampled(std::uint64_t hash) const;
+  bool is_busy(const KeyTraffic& key) const;
   bool is_busy(std::uint64_t requests) const;
   void measure(KeyTraffic& key, const replay::LoggedRequest& request);
   void describe(KeyTraffic& key, const replay::LoggedRequest& request);

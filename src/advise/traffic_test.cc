@@ -79,6 +79,20 @@ TEST(Traffic, ABusyKeyIsKeptWithAnyHash) {
   EXPECT_EQ(found, 4U);
 }
 
+// 999 requests go before each is kept, 901 are measured.
+TEST(Traffic, ABusyKeyIsBusyFromItsFirstRequestOn) {
+  Traffic traffic(kSmall);
+  Instant now = kStart;
+  const auto ask = [&](const std::string& key) { add(traffic, key, now += kSecondNs / 1'000); };
+  for (int i = 0; i < 60'000; ++i) ask("key" + std::to_string(i));
+  for (int i = 0; i < 1'900; ++i) {
+    for (const char* busy : {"u", "v", "w", "x", "y", "z"}) ask(busy);
+  }
+  std::size_t found = 0;
+  for (const Traffic::Weighted& each : traffic.keys()) found += each.key->key.size() == 1 ? 1 : 0;
+  EXPECT_EQ(found, 6U);
+}
+
 TEST(TextNumbers, AreBounded) {
   TextNumbers numbers;
   const std::uint32_t first = numbers.number("first");
