@@ -45,12 +45,14 @@ constexpr bool is_letter(char c) {
   throw InvalidLimit(sentence, position);
 }
 
-// Reads the digits at [begin, end); the caller has seen at least one.
+// Reads the digits at [begin, end).
 std::int64_t parse_number(std::string_view expression, std::size_t begin, std::size_t end,
                           std::int64_t least, std::int64_t most) {
   std::int64_t value = 0;
   const auto result = std::from_chars(expression.data() + begin, expression.data() + end, value);
-  const bool whole = result.ptr == expression.data() + end;
+  // A sign is no digit, but std::from_chars() reads it.
+  const bool whole =
+      begin < end && is_digit(expression[begin]) && result.ptr == expression.data() + end;
   if (result.ec != std::errc{} || !whole || value < least || value > most) {
     fail(expression, begin,
          "'" + std::string(expression.substr(begin, end - begin)) +

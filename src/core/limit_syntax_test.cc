@@ -135,6 +135,15 @@ TEST(LimitSyntaxTest, RefusesUnknownOptions) {
   });
 }
 
+TEST(LimitSyntaxTest, ANumberHasDigitsOnly) {
+  for (const Refusal& row :
+       {Refusal{"a 1/s q=-0", "        ^", "'-0' is not a whole number from 0"},
+        Refusal{"a 1/s q=+1", "        ^", "whole number"},
+        Refusal{"a 1/s q=1.", "        ^", "whole number"}}) {
+    expect_refused(row, [&] { parse_limit_syntax(row.text).at(0).count_option("q", 0); });
+  }
+}
+
 TEST(LimitSyntaxTest, TheMessageIsBounded) {
   try {
     parse_limit_syntax(std::string(1'000'000, 'a'));
