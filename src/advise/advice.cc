@@ -7,8 +7,15 @@
 namespace sluice::advise {
 namespace {
 
-/// The number of the sliding window of one minute.
-constexpr std::size_t kSlidingMinute = kFirstSliding + 2;
+/// The place of one minute among the lengths of windows.
+constexpr std::size_t kMinute = 2;
+
+/// The smaller of what a length's sliding_log and its sliding_window say. A log counts exactly, up
+/// to kLargestLog units; a window counts what comes in up to a tenth more than its length.
+template <class Of>
+std::int64_t units_in_window(std::size_t length, const Of& of) {
+  return std::min(of(kFirstLog + length), of(kFirstSliding + length));
+}
 
 HitKey hit_key(const Traffic& traffic, const KeyTraffic& key, const Choice& choice) {
   const FrequentTexts::Entry agent = key.user_agents.most_frequent();
@@ -17,7 +24,8 @@ HitKey hit_key(const Traffic& traffic, const KeyTraffic& key, const Choice& choi
           .requests = key.requests,
           .denied = key.denied(choice.family, choice.balanced),
           .needs = key.peak(choice.family),
-          .busiest_minute = key.peak(kSlidingMinute),
+          .busiest_minute =
+              units_in_window(kMinute, [&](std::size_t family) { return key.peak(family); }),
           .span_ns = key.last_ns - key.first_ns,
           .client_errors = key.client_errors,
           .server_errors = key.server_errors,
@@ -59,12 +67,16 @@ std::vector<Burstiness> burstiness_of(const std::vector<Ranking>& rankings,
   std::vector<Burstiness> all;
   for (const std::size_t family : visible) {
     if (family < kFirstSliding || family >= kFirstFixed) continue;
-    const Ranking& ranking = rankings[family];
+    const auto units_of_all_but = [&](std::uint64_t thousandths) {
+      return units_in_window(family - kFirstSliding, [&](std::size_t measured) {
+        return rankings[measured].limit_for_keys(thousandths);
+      });
+    };
     all.push_back({.window_ns = limit_families().info[family].period_ns,
-                   .half = ranking.limit_for_keys(500),
-                   .nine_tenths = ranking.limit_for_keys(100),
-                   .all_but_hundredth = ranking.limit_for_keys(10),
-                   .most = ranking.limit_for_keys(0)});
+                   .half = units_of_all_but(500),
+                   .nine_tenths = units_of_all_but(100),
+                   .all_but_hundredth = units_of_all_but(10),
+                   .most = units_of_all_but(0)});
   }
   return all;
 }

@@ -27,7 +27,7 @@ struct FamilyAdvice {
 };
 
 /// What keys ask for in windows of one length, whenever these begin: the peaks of a share of the
-/// keys are at most this.
+/// keys are at most this. A peak above kLargestLog is that of windows up to a tenth longer.
 struct Burstiness {
   std::int64_t window_ns = 0;
   std::int64_t half = 0;
@@ -44,7 +44,7 @@ struct HitKey {
   std::uint64_t denied = 0;
   /// The smallest limit of the balanced limit's family that denies this key nothing.
   std::int64_t needs = 0;
-  /// The most units within a minute.
+  /// The most units within a minute, measured as those of Burstiness.
   std::int64_t busiest_minute = 0;
   /// From its first request to its last.
   std::int64_t span_ns = 0;

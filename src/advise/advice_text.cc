@@ -103,7 +103,7 @@ class AdviceText {
     }
     paragraph(
         "Half of the keys never ask for more than the first number, 90 % of them never for "
-        "more than the second.",
+        "more than the second. A number above 300 is of windows up to a tenth longer.",
         2);
   }
 

@@ -68,6 +68,29 @@ TEST_F(Advise, TheOrderOfTheLinesDoesNotMatter) {
   EXPECT_EQ(advise(reversed).out, advise(ordered).out);
 }
 
+TEST_F(Advise, CountsUnitsInWindowsOfExactlyTheLength) {
+  std::string csv = "time,key\n";
+  for (int second = 0; second < 200; ++second) csv += std::to_string(second) + ",a\n";
+  const auto advice = boost::json::parse(advise(csv).out);
+  const auto& windows = advice.at("units_in_any_window");
+  EXPECT_EQ(windows.at(0).at("most").as_int64(), 1);
+  EXPECT_EQ(windows.at(1).at("most").as_int64(), 10);
+  EXPECT_EQ(windows.at(2).at("50%").as_int64(), 60);
+  EXPECT_EQ(advice.at("hit_first").at(0).at("busiest_minute").as_int64(), 60);
+}
+
+// Of more than 300 units it cannot tell exactly.
+TEST_F(Advise, CountsManyUnitsInWindowsUpToATenthLonger) {
+  std::string csv = "time,key\n";
+  for (int tenth = 0; tenth < 1'200; ++tenth) csv += std::to_string(tenth / 10) + ",a\n";
+  const auto advice = boost::json::parse(advise(csv).out);
+  EXPECT_EQ(advice.at("units_in_any_window").at(1).at("most").as_int64(), 100);
+  const std::int64_t minute = advice.at("units_in_any_window").at(2).at("most").as_int64();
+  EXPECT_GE(minute, 600);
+  EXPECT_LE(minute, 660);
+  EXPECT_EQ(advice.at("hit_first").at(0).at("busiest_minute").as_int64(), minute);
+}
+
 TEST_F(Advise, RequestsThatComeTooLateAreNoReasonForALimit) {
   std::string csv = "time,key,cost\n";
   for (const int begin : {200'000, 0}) {
