@@ -227,18 +227,17 @@ bool KeyState::read(std::string_view value, const LimitDefinition& asked) {
     if (until == 0) return false;
   }
   const std::string_view expression = reader.text(reader.number(reader.bytes_left()));
-  if (reader.failed() || (expression.empty() && !blocked)) return false;
+  if (reader.failed() || expression.empty()) return false;
   if (!read_states(expression, reader, asked)) return false;
   // Around states from which no limit here can go on there is no block either.
-  if (parts_ != nullptr || expression.empty()) blocked_until_ = until;
-  gone_ = blocked_until_ == 0 && parts_ == nullptr;
+  if (parts_ != nullptr) blocked_until_ = until;
+  gone_ = parts_ == nullptr;
   return true;
 }
 
 // False if they cannot be read; the key is then fresh.
 bool KeyState::read_states(std::string_view expression, ValueReader& reader,
                            const LimitDefinition& asked) {
-  if (expression.empty()) return reader.bytes_left() == 0;
   const std::vector<AnyPart>* parts = &asked.parts;
   std::string_view made_by = asked.expression;
   if (expression != asked.expression) {
@@ -281,9 +280,9 @@ auto KeyState::judge_of(const LimitDefinition& limit) const {
 }
 
 // The end of the block that stands for the limit that is judged. A block is forgotten with states
-// from which that limit cannot go on; one of a key without states stands.
+// from which that limit cannot go on.
 Instant KeyState::standing_until() const {
-  return readable_ || parts_ == nullptr ? blocked_until_ : 0;
+  return readable_ ? blocked_until_ : 0;
 }
 
 Decision KeyState::judge(const Request& request, Instant now) {
@@ -307,9 +306,8 @@ Decision KeyState::judge(const Request& request, Instant now) {
   Decision decision = judge_together(limit, request.operation, call, until, request.parts);
   if (request.operation == Operation::kTakeUpTo && decision.allowed) decision.taken = call.cost;
   // A refund of a key that was never seen changes nothing.
-  const bool seen = readable_ || until > 0;
-  const bool commits =
-      decision.allowed && request.cost > 0 && (seen || request.operation != Operation::kRefund);
+  const bool commits = decision.allowed && request.cost > 0 &&
+                       (readable_ || request.operation != Operation::kRefund);
   if (!commits) return decision;
   blocked_until_ = until;
   commit(limit, request.operation, call);
@@ -319,11 +317,7 @@ Decision KeyState::judge(const Request& request, Instant now) {
 
 Decision KeyState::block(const Request& request, Instant now) {
   blocked_until_ = block_until(standing_until(), now, request.duration_ns);
-  // As by anything else that this limit commits, states from which it cannot go on are forgotten.
-  if (!readable_) {
-    parts_ = nullptr;
-    expression_ = {};
-  }
+  make_readable(*request.limit);
   const Decision decision = judge_together(*request.limit, Operation::kTake,
                                            {.now = now, .cost = 0}, blocked_until_, request.parts);
   committed(now);
@@ -346,13 +340,21 @@ Decision KeyState::judge_together(const LimitDefinition& limit, Operation operat
   return combined(decisions);
 }
 
-void KeyState::commit(const LimitDefinition& limit, Operation operation, const Call& call) {
+// Forgets states from which this limit cannot go on: from now on they are its own.
+void KeyState::make_readable(const LimitDefinition& limit) {
   for (std::size_t i = 0; i < limit.parts.size(); ++i) {
     if (!readable_) states_[i].clear();
-    states_[i].commit(limit.parts[i], operation, call);
   }
   parts_ = &limit.parts;
   expression_ = limit.expression;
+  readable_ = true;
+}
+
+void KeyState::commit(const LimitDefinition& limit, Operation operation, const Call& call) {
+  make_readable(limit);
+  for (std::size_t i = 0; i < limit.parts.size(); ++i) {
+    states_[i].commit(limit.parts[i], operation, call);
+  }
 }
 
 void KeyState::committed(Instant now) {

@@ -65,8 +65,7 @@ class PartState {
 ///
 /// A value is: a byte for the version; if the key has been blocked, which is a version of its own,
 /// the end of the block; the limit's canonical expression; the state of each part; 32 bits of a
-/// hash over all of it. Integers have 7 bits a byte. A key that is blocked and otherwise fresh has
-/// an empty expression and no states: its block stands for every limit that asks.
+/// hash over all of it. Integers have 7 bits a byte.
 ///
 /// Can be used for one key after the other. Not thread-safe.
 class KeyState {
@@ -103,6 +102,7 @@ class KeyState {
   Decision judge_together(const LimitDefinition& limit, Operation operation, const Call& call,
                           Instant until, std::span<Decision> wanted);
   Decision block(const Request& request, Instant now);
+  void make_readable(const LimitDefinition& limit);
   void commit(const LimitDefinition& limit, Operation operation, const Call& call);
   void committed(Instant now);
 

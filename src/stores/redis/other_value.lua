@@ -2,7 +2,7 @@
 -- which counts as none and will be overwritten. Sets `failure` where it is neither.
 --
 -- A block   246, the instant at which it ends (8 bytes), then the value as it would be without the
---           block, if there is one
+--           block; if there is none, what it would begin with
 local other = value.err and '' or call('GET', key)
 failure = value.err or failure
 if byte(other) == 246 then
@@ -14,14 +14,14 @@ if byte(other) == 246 then
     if #inner >= head and sub(inner, 1, #begins) == begins then
       state, known = inner, '\1'
     end
-    -- A block goes with a value from which this limit cannot go on; around nothing it stands.
-    if (state or inner == '') and (ends_h > now_h or ends_h == now_h and ends_l > now_l) then
+    -- A block goes with a value from which this limit cannot go on.
+    if (state or inner == begins) and (ends_h > now_h or ends_h == now_h and ends_l > now_l) then
       known, block = state and '\3' or '\2', sub(other, 2, 9)
       until_l, until_h = ends_l, ends_h
       -- It denies what takes.
       admitted = admitted and operation > 1
     end
-    other = state and '' or inner
+    other = (state or inner == begins) and '' or inner
   end
 end
 -- A value begins with 245. One that begins as this limit's is too short for it.

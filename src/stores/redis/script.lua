@@ -218,7 +218,7 @@ while at <= #asked do
     -- A refund to nothing takes off a block that is over, as all that writes does.
     local changes = operation ~= 8
     if operation == 3 then
-      changes = state or inner == '' and not until_h
+      changes = state or inner == begins and not until_h
     elseif operation == 5 then
       changes = value ~= ''
     end

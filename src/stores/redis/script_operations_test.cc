@@ -93,11 +93,15 @@ TEST_F(ScriptOperations, ABlockGoesWithAValueFromWhichTheLimitCannotGoOn) {
     EXPECT_EQ(decide(bucket, Operation::kTake, 1, kNow).remaining, 6) << server_->errors[0];
     EXPECT_EQ(server_->ask({"GET", before.name("a")})[0], '\xf5');
     EXPECT_TRUE(decide(before, Operation::kTake, 1, kNow).allowed);
-    // A block that is asked for lasts no longer than it says, and one around nothing stands.
+    // A block that is asked for lasts no longer than it says, and is of the limit that asked for
+    // it, though it is around nothing.
     server_->ask({"SET", before.name("a"), blocked});
     EXPECT_EQ(block(bucket, kSecondNs, kNow).reset_after.count(), kSecondNs);
-    EXPECT_EQ(decide(before, Operation::kTake, 1, kNow).retry_after.count(), kSecondNs);
-    EXPECT_TRUE(decide(before, Operation::kTake, 1, kNow + kSecondNs).allowed);
+    EXPECT_EQ(decide(bucket, Operation::kTake, 1, kNow).retry_after.count(), kSecondNs);
+    EXPECT_EQ(decide(bucket, Operation::kRefund, 1, kNow).remaining, 0) << server_->errors[0];
+    EXPECT_TRUE(decide(bucket, Operation::kTake, 0, kNow + kSecondNs).allowed);
+    EXPECT_TRUE(decide(before, Operation::kTake, 1, kNow).allowed) << server_->errors[0];
+    EXPECT_EQ(server_->ask({"GET", before.name("a")})[0], '\xf5');
     server_->ask({"FLUSHALL"});
   }
 }

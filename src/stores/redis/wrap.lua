@@ -1,7 +1,7 @@
 -- Puts a value, as it is once all else is written, within the block that stands.
-local wrapped = ''
+local wrapped = ARGV[space]
 if operation ~= 4 then
-  wrapped = call('GET', key) or ''
+  wrapped = call('GET', key) or wrapped
 elseif state then
   wrapped = inner or call('GET', key)
 end
