@@ -51,13 +51,6 @@ constexpr std::optional<BucketParams> bucket_params(std::int64_t count, std::int
                       .tolerance_ns = *tolerance_ns};
 }
 
-inline LimitNumbers bucket_numbers(const BucketParams& params) {
-  return {.count = params.count,
-          .window_ns = params.period_ns,
-          .quota = params.burst,
-          .quota_window_ns = params.tolerance_ns};
-}
-
 /// How much of the bucket is spent at `now`, in nanoseconds; 0 for a fresh key.
 inline std::int64_t bucket_debt(BucketState state, Instant now) {
   return std::max<std::int64_t>(0, state.tat_ns - now);
@@ -90,23 +83,34 @@ inline Step<BucketState> bucket_deny(const BucketParams& params, BucketState sta
           state};
 }
 
-/// TAT - nT, not below now.
-inline Step<BucketState> bucket_refund(const BucketParams& params, BucketState state,
-                                       const Call& call) {
-  const std::int64_t debt_ns = bucket_debt(state, call.now);
-  const auto given_ns = checked_multiply(call.cost, params.interval_ns());
-  if (debt_ns > 0) state.tat_ns -= given_ns ? std::min(*given_ns, debt_ns) : debt_ns;
-  return bucket_admit(params, state, call.now, 0);
-}
+/// What the algorithms of the two buckets have in common.
+struct Bucket {
+  using State = BucketState;
+  using Change = BucketState;
 
-/// TAT = max(now, TAT) + nT, at most 2^63 - 1.
-inline Step<BucketState> bucket_charge(const BucketParams& params, BucketState state,
-                                       const Call& call) {
-  const std::int64_t base = std::max(call.now, state.tat_ns);
-  if (call.cost > 0 && !advance(base, call.cost, params.interval_ns(), state.tat_ns)) {
-    state.tat_ns = kMaxInt64;
+  /// TAT - nT, not below now.
+  static Step<Change> refund(const BucketParams& params, State state, const Call& call) {
+    const std::int64_t debt_ns = bucket_debt(state, call.now);
+    const auto given_ns = checked_multiply(call.cost, params.interval_ns());
+    if (debt_ns > 0) state.tat_ns -= given_ns ? std::min(*given_ns, debt_ns) : debt_ns;
+    return bucket_admit(params, state, call.now, 0);
   }
-  return bucket_admit(params, state, call.now, 0);
-}
+
+  /// TAT = max(now, TAT) + nT, at most 2^63 - 1.
+  static Step<Change> charge(const BucketParams& params, State state, const Call& call) {
+    const std::int64_t base = std::max(call.now, state.tat_ns);
+    if (call.cost > 0 && !advance(base, call.cost, params.interval_ns(), state.tat_ns)) {
+      state.tat_ns = kMaxInt64;
+    }
+    return bucket_admit(params, state, call.now, 0);
+  }
+
+  static LimitNumbers numbers(const BucketParams& params) {
+    return {.count = params.count,
+            .window_ns = params.period_ns,
+            .quota = params.burst,
+            .quota_window_ns = params.tolerance_ns};
+  }
+};
 
 }  // namespace sluice

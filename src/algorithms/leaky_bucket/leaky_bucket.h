@@ -14,13 +14,11 @@ namespace sluice {
 /// leaky_bucket C/p queue=q: a queue of q behind the one in service, drained at a constant rate.
 /// An admitted caller goes ahead after `delay`, at least T = ceil(p / C) after the one before it.
 /// See README.md.
-struct LeakyBucket {
+struct LeakyBucket : Bucket {
   static constexpr std::string_view kName = "leaky_bucket";
 
   /// burst is q + 1.
   using Params = BucketParams;
-  using State = BucketState;
-  using Change = BucketState;
 
   static Step<Change> take(const Params& params, const State& state, const Call& call) {
     assert(call.patience_ns >= 0 || call.patience_ns == kDefaultPatience);
@@ -41,18 +39,9 @@ struct LeakyBucket {
     return bucket_admit(params, next, call.now, delay_ns);
   }
 
-  static Step<Change> refund(const Params& params, const State& state, const Call& call) {
-    return bucket_refund(params, state, call);
-  }
-
-  static Step<Change> charge(const Params& params, const State& state, const Call& call) {
-    return bucket_charge(params, state, call);
-  }
-
   static std::string state_kind(const Params&) { return std::string(kName); }
   static Params define(PartSyntax& syntax);
   static std::string describe(const Params& params);
-  static LimitNumbers numbers(const Params& params) { return bucket_numbers(params); }
 };
 
 static_assert(Algorithm<LeakyBucket>);

@@ -13,7 +13,7 @@ namespace sluice {
 /// token_bucket C/p, burst b: at most b + t/T units in any interval t, T = ceil(p / C). Starts
 /// full. With patience, a request may reserve future units and wait for them; with borrow=yes it
 /// passes if the bucket is not overdrawn, and the next caller waits. See README.md.
-struct TokenBucket {
+struct TokenBucket : Bucket {
   static constexpr std::string_view kName = "token_bucket";
   static constexpr std::string_view kAlias = "gcra";
 
@@ -22,8 +22,6 @@ struct TokenBucket {
 
     friend bool operator==(const Params&, const Params&) = default;
   };
-  using State = BucketState;
-  using Change = BucketState;
 
   static Step<Change> take(const Params& params, const State& state, const Call& call) {
     if (call.cost == 0) return bucket_admit(params, state, call.now, 0);
@@ -46,18 +44,9 @@ struct TokenBucket {
     return bucket_admit(params, next, call.now, wait_ns);
   }
 
-  static Step<Change> refund(const Params& params, const State& state, const Call& call) {
-    return bucket_refund(params, state, call);
-  }
-
-  static Step<Change> charge(const Params& params, const State& state, const Call& call) {
-    return bucket_charge(params, state, call);
-  }
-
   static std::string state_kind(const Params&) { return std::string(kName); }
   static Params define(PartSyntax& syntax);
   static std::string describe(const Params& params);
-  static LimitNumbers numbers(const Params& params) { return bucket_numbers(params); }
 };
 
 static_assert(Algorithm<TokenBucket>);
