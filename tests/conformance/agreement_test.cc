@@ -135,6 +135,30 @@ TEST_P(EveryStore, NeverReadsTheStatesOfAnotherAlgorithm) {
   }
 }
 
+// Nor does a block stand under a limit from which the states have no meaning.
+TEST_P(EveryStore, ABlockGoesWithTheStatesOfAnotherAlgorithm) {
+  const auto store = GetParam().open();
+  const Limit window("fixed_window 5/1m", "space");
+  const Limit bucket("token_bucket 5/1m", "space");
+  const auto ask = [&](const Limit& limit, std::string_view key, Operation operation) {
+    const auto space = store->open_space(limit.definition());
+    const Request request{.limit = &limit.definition(),
+                          .space = space.get(),
+                          .key = key,
+                          .operation = operation,
+                          .duration_ns = 1'000'000};
+    Decision decision;
+    store->decide({&request, 1}, 1000, {&decision, 1});
+    return decision;
+  };
+  ask(window, "used", Operation::kTake);
+  for (const std::string_view key : {"used", "fresh"}) {
+    ask(window, key, Operation::kBlock);
+    EXPECT_FALSE(ask(window, key, Operation::kTake).allowed) << key;
+    EXPECT_TRUE(ask(bucket, key, Operation::kTake).allowed) << key;
+  }
+}
+
 TEST_P(EveryStore, ABatchAnswersAsOneByOne) {
   check(GetParam(), 150, [&] {
     const Wanted spends{.most_limits = 4, .most_parts = 3, .in_order = true};
