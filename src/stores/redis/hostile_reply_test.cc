@@ -55,6 +55,16 @@ RedisOptions options_of(const FakeServer& server) {
   return {.servers = {server.endpoint()}, .deadline = 20s};
 }
 
+// The reply to a call of the script for one key: it is fresh, and one unit of a bucket is admitted.
+std::string admission_of(const std::vector<std::string>& evalsha, Instant now) {
+  const std::string number = evalsha.at(4).substr(0, 4);
+  std::string instant(sizeof now, '\0');
+  std::memcpy(instant.data(), &now, sizeof now);
+  std::string reply;
+  append_text(reply, number + instant + '1' + '\0');
+  return reply;
+}
+
 TEST(RedisStore, ASentinelThatNamesWhatIsNoAddressKnowsNoPrimary) {
   for (const auto& [host, port] :
        std::vector<std::pair<std::string, std::string>>{{"", "6379"},
@@ -140,6 +150,33 @@ TEST(RedisStore, AClusterNamesOnlySoManyNodes) {
   EXPECT_THAT(pending.get().error, HasSubstr("the cluster has named more than 1000 nodes"));
 }
 
+// The reply to CLUSTER SLOTS of a node that has all slots.
+std::string map_of(const FakeServer& node) {
+  return "*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$0\r\n\r\n:" + std::to_string(node.endpoint().port) +
+         "\r\n";
+}
+
+TEST(RedisStore, ARedirectionWithoutAnAddressAsksForTheMap) {
+  for (const std::string to : {"?:7000", ":0"}) {
+    FakeServer server;
+    RedisOptions options = options_of(server);
+    options.topology = Topology::kCluster;
+    Limited limited(options, "token_bucket 5/1m");
+    auto pending = limited.submit("k");
+    Peer peer = accept_store(server, 3);
+    EXPECT_EQ(read_command(peer).front(), "CLUSTER");
+    peer.send(map_of(server));
+    std::vector<std::string> command;
+    while ((command = read_command(peer)).front() == "EVALSHA") {
+      peer.send("-MOVED 1 " + to + "\r\n");
+    }
+    EXPECT_EQ(command.front(), "CLUSTER");
+    peer.send(map_of(server));
+    peer.send(admission_of(read_command(peer), kHourNs));
+    EXPECT_EQ(pending.get().error, "");
+  }
+}
+
 TEST(Sweep, AsksForNoPageOnceItsTimeIsOver) {
   FakeServer server;
   struct {
@@ -181,16 +218,6 @@ TEST(RedisStore, AClockThatCannotBeIsNotCompared) {
     limited.store().add_health(health);
     EXPECT_EQ(health.clock_behind, clock_behind) << seconds;
   }
-}
-
-// The reply to a call of the script for one key: it is fresh, and one unit of a bucket is admitted.
-std::string admission_of(const std::vector<std::string>& evalsha, Instant now) {
-  const std::string number = evalsha.at(4).substr(0, 4);
-  std::string instant(sizeof now, '\0');
-  std::memcpy(instant.data(), &now, sizeof now);
-  std::string reply;
-  append_text(reply, number + instant + '1' + '\0');
-  return reply;
 }
 
 TEST(RedisStore, ACallerThatALateClockAnsweredFindsItInTheHealth) {
@@ -286,8 +313,7 @@ TEST(RedisRouter, EachKeyOfABatchOnAClusterHasItsOwnTime) {
     RoutedBatch batch(options, names);
     peer.emplace(accept_store(server, 3));
     EXPECT_EQ(read_command(*peer), (std::vector<std::string>{"CLUSTER", "SLOTS"}));
-    peer->send("*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$0\r\n\r\n:" +
-               std::to_string(server.endpoint().port) + "\r\n");
+    peer->send(map_of(server));
     EXPECT_EQ(read_command(*peer).front(), "EVALSHA");
     EXPECT_EQ(batch.sent(), keys == 1 ? 0 : keys);
   }

@@ -127,24 +127,33 @@ constexpr std::array<std::pair<std::string_view, Kind>, 11> kKinds{{
     {"NOPERM", Kind::kNoPerm},
 }};
 
-// A node that does not know its own name calls itself "?" or nothing.
-std::string host_of(std::string_view name) {
-  return std::string(name == "?" ? std::string_view() : name);
-}
+// A cluster that prefers host names (cluster-preferred-endpoint-type) calls a node without one so.
+constexpr std::string_view kNoName = "?";
 
 // "3999 127.0.0.1:6381", the host perhaps empty or an IPv6 address.
 bool read_direction(std::string_view text, ServerError& error) {
   const std::size_t space = text.find(' ');
   const std::size_t colon = text.rfind(':');
   if (space == text.npos || colon == text.npos || colon < space) return false;
-  error.host = host_of(text.substr(space + 1, colon - space - 1));
+  error.host = text.substr(space + 1, colon - space - 1);
   return is_host(error.host) && read_number(text.substr(0, space), error.slot) &&
-         error.slot < kSlots && read_number(text.substr(colon + 1), error.port) && error.port != 0;
+         error.slot < kSlots && read_number(text.substr(colon + 1), error.port);
 }
 
 bool is_slot(const Reply& reply) {
   return reply.type == ':' && reply.integer >= 0 &&
          reply.integer < static_cast<std::int64_t>(kSlots);
+}
+
+// The host of a node: [host, port, id, [name, value, ...] ...]. A node without a name may have an
+// address there: "ip".
+std::string_view host_of(const std::vector<Reply>& node) {
+  if (node[0].text != kNoName || node.size() < 4) return node[0].text;
+  const std::vector<Reply>& metadata = node[3].elements;
+  for (std::size_t i = 0; i + 1 < metadata.size(); i += 2) {
+    if (metadata[i].text == "ip") return metadata[i + 1].text;
+  }
+  return kNoName;
 }
 
 }  // namespace
@@ -165,8 +174,9 @@ ServerError read_server_error(std::string_view text) {
     if (kind == Kind::kNoPerm && text.find(" to run the ") != text.npos) return {};
     ServerError error{.kind = kind};
     if (kind != Kind::kMoved && kind != Kind::kAsk) return error;
-    if (space != text.npos && read_direction(text.substr(space + 1), error)) return error;
-    return {};
+    if (space == text.npos || !read_direction(text.substr(space + 1), error)) return {};
+    if (error.host == kNoName || error.port == 0) return {.kind = Kind::kClusterDown};
+    return error;
   }
   return {.may_be_done = word == "ERR"};
 }
@@ -180,13 +190,16 @@ std::optional<std::vector<SlotRange>> read_cluster_slots(const Reply& reply) {
       return std::nullopt;
     }
     const std::vector<Reply>& primary = range.elements[2].elements;
-    if (primary.size() < 2 || !is_host(primary[0].text) || primary[1].integer < 1 ||
+    if (primary.size() < 2 || primary[1].type != ':' || primary[1].integer < 0 ||
         primary[1].integer > 65'535) {
       return std::nullopt;
     }
+    const std::string_view host = host_of(primary);
+    if (!is_host(host)) return std::nullopt;
+    if (host == kNoName || primary[1].integer == 0) continue;
     ranges.push_back({.first = static_cast<std::uint16_t>(range.elements[0].integer),
                       .last = static_cast<std::uint16_t>(range.elements[1].integer),
-                      .host = host_of(primary[0].text),
+                      .host = std::string(host),
                       .port = static_cast<std::uint16_t>(primary[1].integer)});
   }
   return ranges;

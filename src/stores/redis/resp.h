@@ -63,7 +63,8 @@ struct ServerError {
     kMoved,        ///< Another node has the slot, for good.
     kAsk,          ///< Another node has this key while the slot moves.
     kTryAgain,     ///< The call's keys are on both nodes while their slot moves.
-    kClusterDown,  ///< No node has the slot, or most of the cluster cannot be reached.
+    kClusterDown,  ///< No node has the slot, or not one whose address the server knows; or most of
+                   ///< the cluster cannot be reached.
     kLoading,      ///< The server reads its data, or has lost its primary: nothing works for now.
     kBusy,         ///< A script runs for too long.
     kReadOnly,     ///< It is a replica.
@@ -113,7 +114,8 @@ struct SlotRange {
   std::uint16_t port = 0;
 };
 
-/// Reads the reply to CLUSTER SLOTS; nothing if it is not one.
+/// Reads the reply to CLUSTER SLOTS; nothing if it is not one. Leaves out the ranges of a primary
+/// whose address the server does not know.
 std::optional<std::vector<SlotRange>> read_cluster_slots(const Reply& reply);
 
 }  // namespace sluice::redis

@@ -90,7 +90,6 @@ TEST(ServerError, SaysWhereToGo) {
   EXPECT_EQ(ask.kind, ServerError::Kind::kAsk);
   EXPECT_EQ(ask.host, "::1");
   EXPECT_EQ(read_server_error("MOVED 1 :7000").host, "");
-  EXPECT_EQ(read_server_error("MOVED 1 ?:7000").host, "");
   EXPECT_EQ(read_server_error("MOVED 1 :7000").port, 7000);
 }
 
@@ -107,6 +106,10 @@ TEST(ServerError, TellsTheKindsApart) {
   const std::vector<std::pair<std::string, Kind>> all = {
       {"TRYAGAIN Multiple keys request during rehashing of slot", Kind::kTryAgain},
       {"CLUSTERDOWN Hash slot not served", Kind::kClusterDown},
+      // The server does not know the address of the node.
+      {"MOVED 1 ?:7000", Kind::kClusterDown},
+      {"MOVED 1 :0", Kind::kClusterDown},
+      {"ASK 1 ?:7000", Kind::kClusterDown},
       {"LOADING Redis is loading the dataset in memory", Kind::kLoading},
       {"MASTERDOWN Link with MASTER is down", Kind::kLoading},
       {"BUSY Redis is busy running a script. You can only call SCRIPT KILL", Kind::kBusy},
@@ -125,7 +128,7 @@ TEST(ServerError, TellsTheKindsApart) {
   for (const auto& [said, kind] : all) EXPECT_EQ(read_server_error(said).kind, kind) << said;
   for (const char* other :
        {"ERR MOVED", "OOM command not allowed", "MOVEDX 1 a:1", "", "MOVED", "MOVED 1",
-        "MOVED 16384 a:1", "MOVED 1 a:0", "MOVED 1 a", "ASK x a:1", "ASK 1 a\tb:1"}) {
+        "MOVED 16384 a:1", "MOVED 1 a", "ASK x a:1", "ASK 1 a\tb:1"}) {
     EXPECT_EQ(read_server_error(other).kind, Kind::kOther) << other;
   }
 }
@@ -157,10 +160,47 @@ TEST(ClusterSlots, NameThePrimaryOfEachRange) {
   EXPECT_EQ((*ranges)[1].first, 5461);
 }
 
+std::string range_of(int first, const std::string& primary) {
+  return "*3\r\n:" + std::to_string(first) + "\r\n:" + std::to_string(first) + "\r\n" + primary;
+}
+
+TEST(ClusterSlots, LeaveOutARangeWhosePrimaryHasNoAddress) {
+  const std::string no_port = "*3\r\n$0\r\n\r\n:0\r\n$2\r\nid\r\n";
+  const std::string no_name = "*3\r\n$1\r\n?\r\n:7000\r\n$2\r\nid\r\n";
+  const std::string other_metadata =
+      "*4\r\n$1\r\n?\r\n:7000\r\n$2\r\nid\r\n*2\r\n$1\r\na\r\n$1\r\nb\r\n";
+  const std::string well = "*2\r\n$1\r\na\r\n:7001\r\n";
+  const std::string map = "*4\r\n" + range_of(1, no_port) + range_of(2, no_name) +
+                          range_of(3, other_metadata) + range_of(4, well);
+  const auto reply = read_reply(map);
+  ASSERT_TRUE(reply);
+  const auto ranges = read_cluster_slots(*reply);
+  ASSERT_TRUE(ranges);
+  ASSERT_EQ(ranges->size(), 1U);
+  EXPECT_EQ((*ranges)[0].first, 4);
+  EXPECT_EQ((*ranges)[0].host, "a");
+}
+
+// With cluster-preferred-endpoint-type hostname.
+TEST(ClusterSlots, OfANodeWithoutANameHaveItsAddress) {
+  const std::string map =
+      "*1\r\n" + range_of(1,
+                          "*4\r\n$1\r\n?\r\n:7000\r\n$2\r\nid\r\n"
+                          "*4\r\n$1\r\na\r\n$1\r\nb\r\n$2\r\nip\r\n$8\r\n10.0.0.7\r\n");
+  const auto reply = read_reply(map);
+  ASSERT_TRUE(reply);
+  const auto ranges = read_cluster_slots(*reply);
+  ASSERT_TRUE(ranges);
+  ASSERT_EQ(ranges->size(), 1U);
+  EXPECT_EQ((*ranges)[0].host, "10.0.0.7");
+  EXPECT_EQ((*ranges)[0].port, 7000);
+}
+
 TEST(ClusterSlots, AreNothingWhereTheReplyIsAnother) {
   for (const char* bytes :
        {"+OK\r\n", "*1\r\n:1\r\n", "*1\r\n*3\r\n:0\r\n:16384\r\n*2\r\n$1\r\na\r\n:1\r\n",
         "*1\r\n*3\r\n:0\r\n:1\r\n*2\r\n$1\r\na\r\n:65536\r\n", "*1\r\n*2\r\n:0\r\n:1\r\n",
+        "*1\r\n*3\r\n:0\r\n:1\r\n*2\r\n$1\r\na\r\n$1\r\nb\r\n",
         "*1\r\n*3\r\n:0\r\n:1\r\n*2\r\n$1\r\n\x1f\r\n:1\r\n"}) {
     const auto reply = read_reply(bytes);
     ASSERT_TRUE(reply) << bytes;
