@@ -2,6 +2,7 @@
 
 #include <openssl/err.h>
 
+#include <algorithm>
 #include <array>
 #include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
@@ -9,6 +10,7 @@
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <cassert>
+#include <iterator>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -72,15 +74,31 @@ ClientStream::ClientStream(IoContext& context, Endpoint endpoint, LookUp look_up
 IoTask<std::string> ClientStream::connect() {
   closed_ = false;
   step_ = Step::kFinding;
-  const LookupResult found = co_await find();
+  LookupResult found = co_await find();
   if (found.addresses.empty()) co_return "cannot " + doing() + ": " + found.error;
+  put_passed_last(found.addresses);
   std::string why;
-  for (std::size_t tried = 0; tried < found.addresses.size() && !closed_; ++tried) {
-    why = co_await open(found.addresses[first_ % found.addresses.size()]);
+  for (const IoSocket::endpoint_type& address : found.addresses) {
+    if (closed_) break;
+    why = co_await open(address);
     if (why.empty()) break;
-    ++first_;
+    pass_over_address();
   }
   co_return why;
+}
+
+void ClientStream::pass_over_address() {
+  std::erase(passed_, address_);
+  passed_.push_back(address_);
+  if (passed_.size() > kMaxAddresses) passed_.erase(passed_.begin());
+}
+
+/// Each lookup may find the addresses in another order.
+void ClientStream::put_passed_last(std::vector<IoSocket::endpoint_type>& addresses) const {
+  for (const IoSocket::endpoint_type& passed : passed_) {
+    const auto found = std::ranges::find(addresses, passed);
+    if (found != addresses.end()) std::rotate(found, std::next(found), addresses.end());
+  }
 }
 
 IoTask<LookupResult> ClientStream::find() {
@@ -117,7 +135,7 @@ void ClientStream::begin_lookup() {
 /// Why it cannot be connected; empty where it is.
 IoTask<std::string> ClientStream::open(IoSocket::endpoint_type address) {
   step_ = Step::kConnecting;
-  address_ = numeric_address(address);
+  address_ = address;
   tls_.reset();
   close_socket(false);
   error_code error;
@@ -128,7 +146,7 @@ IoTask<std::string> ClientStream::open(IoSocket::endpoint_type address) {
     error = asio::error::connection_refused;
   }
   if (error) co_return failure(error);
-  if (!address_.empty()) {
+  if (address.protocol().family() != AF_UNIX) {
     socket_.set_option(tcp::no_delay(true), error);
     socket_.set_option(asio::socket_base::keep_alive(true), error);
   }
@@ -190,8 +208,9 @@ std::string ClientStream::doing() const {
   const std::string server = endpoint_.text();
   if (step_ == Step::kFinding) return "find the address of " + server;
   if (step_ == Step::kAgreeingOnTls) return "agree on TLS with " + server;
-  const bool is_name = !address_.empty() && address_ != endpoint_.host;
-  return "connect to " + server + (is_name ? " (" + address_ + ")" : "");
+  const std::string address = numeric_address(address_);
+  const bool is_name = !address.empty() && address != endpoint_.host;
+  return "connect to " + server + (is_name ? " (" + address + ")" : "");
 }
 
 std::string ClientStream::failure(const error_code& error) const {

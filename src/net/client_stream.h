@@ -70,8 +70,8 @@ class ClientStream final : public std::enable_shared_from_this<ClientStream> {
   /// What connect() is doing now, in words that may follow "cannot ": "connect to localhost:6379".
   std::string doing() const;
   /// The next connect() begins with another address of the host. Called when the server at the
-  /// present address must not be used, for example because it is a replica.
-  void pass_over_address() { ++first_; }
+  /// present address must not be used, for example because it is a replica, or does not answer.
+  void pass_over_address();
 
   /// REQUIRES: connected.
   IoTask<std::size_t> receive(std::span<char> room, boost::system::error_code& error);
@@ -92,6 +92,7 @@ class ClientStream final : public std::enable_shared_from_this<ClientStream> {
 
   IoTask<LookupResult> find();
   void begin_lookup();
+  void put_passed_last(std::vector<IoSocket::endpoint_type>& addresses) const;
   IoTask<std::string> open(IoSocket::endpoint_type address);
   IoTask<void> shake_hands(boost::system::error_code& error);
   IoTask<void> find_out_whether_plain(IoSocket::endpoint_type address);
@@ -109,8 +110,9 @@ class ClientStream final : public std::enable_shared_from_this<ClientStream> {
   // The result of the last lookup that has ended, perhaps before this connect() began.
   std::optional<LookupResult> found_;
   IoEvent lookup_ended_;
-  std::size_t first_ = 0;  // Which of the addresses is tried first.
-  std::string address_;    // The one that is tried, in digits.
+  IoSocket::endpoint_type address_;  // The one that is tried.
+  // Those that were passed over, the last one last. Others are tried before them.
+  std::vector<IoSocket::endpoint_type> passed_;
   IoSocket socket_;
   std::optional<boost::asio::ssl::stream<IoSocket&>> tls_;
   bool has_spoken_tls_ = false;  // The server, once.

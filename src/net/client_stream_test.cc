@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <cstdlib>
@@ -157,12 +158,24 @@ class TwoAddresses : public ClientStreamTest {
       found.addresses.emplace_back(
           tcp::endpoint(boost::asio::ip::address_v4::loopback(), server->endpoint().port));
     }
+    if (servers_->turn && servers_->lookups++ % 2 != 0) std::ranges::reverse(found.addresses);
     return found;
+  }
+
+  // Which server the next attempt leads to.
+  int led_to() {
+    EXPECT_EQ(connect(stream_), "");
+    stream_->close(false);
+    const bool first = two_.first.has_caller();
+    (first ? two_.first : two_.second).accept();
+    return first ? 1 : 2;
   }
 
   struct Servers {
     FakeServer first;
     FakeServer second;
+    bool turn = false;  // Each lookup finds them in the other order.
+    int lookups = 0;
   };
   static inline Servers* servers_ = nullptr;
   Servers two_;
@@ -170,14 +183,6 @@ class TwoAddresses : public ClientStreamTest {
 };
 
 TEST_F(TwoAddresses, AnUnusableOneIsSkipped) {
-  // Which server an attempt has led to.
-  const auto led_to = [&] {
-    EXPECT_EQ(connect(stream_), "");
-    stream_->close(false);
-    const bool first = two_.first.has_caller();
-    (first ? two_.first : two_.second).accept();
-    return first ? 1 : 2;
-  };
   EXPECT_EQ(led_to(), 1);
   EXPECT_EQ(led_to(), 1);
   stream_->pass_over_address();
@@ -185,6 +190,16 @@ TEST_F(TwoAddresses, AnUnusableOneIsSkipped) {
   EXPECT_EQ(led_to(), 2);
   stream_->pass_over_address();
   EXPECT_EQ(led_to(), 1);
+}
+
+// Servers of names (DNS) may tell the addresses in another order each time.
+TEST_F(TwoAddresses, AnUnusableOneIsSkippedWhereverItIsFound) {
+  two_.turn = true;
+  for (int i = 0; i < 3; ++i) {
+    const int left = led_to();
+    stream_->pass_over_address();
+    for (int again = 0; again < 3; ++again) EXPECT_EQ(led_to(), 3 - left);
+  }
 }
 
 TEST_F(TwoAddresses, OneThatRefusesIsFollowedByTheNext) {
