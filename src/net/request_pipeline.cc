@@ -36,7 +36,7 @@ class RequestPipeline::State final : public std::enable_shared_from_this<State> 
         user_(user),
         server_(options_.endpoint.text()),
         executor_(context.asio()->get_executor()),
-        stream_(std::make_shared<ClientStream>(context, options_.endpoint)),
+        stream_(std::make_shared<ClientStream>(context, options_.endpoint, options_.look_up)),
         backoff_({.least = options_.least_pause, .most = options_.most_pause}),
         timer_(context, [this] { on_time(); }),
         silence_(context, [this] { on_silence(); }),
@@ -288,11 +288,13 @@ void RequestPipeline::State::fail(Failure failure) {
 IoContext::Clock::duration RequestPipeline::State::give_up() {
   const Failure failure = *std::exchange(failure_, std::nullopt);
   const bool was_up = phase_ == Phase::kUp;
+  const bool shook_hands = phase_ == Phase::kHandshake;
   const Clock::duration up_for = was_up ? Clock::now() - up_since_ : Clock::duration(0);
   phase_ = Phase::kBackoff;
   silence_.cancel();
   work_.set(true);
-  if (failure.of_no_use) stream_->pass_over_address();
+  // While it was connecting, connect() has passed over the address itself.
+  if (failure.of_no_use || shook_hands) stream_->pass_over_address();
   lose_all(failure.why, false);
   queue_.reset();
   user_.on_down(failure.why);

@@ -47,6 +47,10 @@ class PipelineUser {
   virtual bool on_push(std::string_view /*reply*/) { return false; }
 };
 
+struct LookupResult;
+/// Asks the system: see client_stream.h.
+LookupResult look_up_host(const Endpoint& endpoint);
+
 struct PipelineOptions {
   Endpoint endpoint;
   /// The most commands in flight (sent, and not yet answered). At least 1.
@@ -63,6 +67,8 @@ struct PipelineOptions {
   std::chrono::milliseconds most_pause{250};
   /// The pipeline closes the connection if a reply is longer.
   std::size_t max_reply_bytes = 64 * 1024 * 1024;
+  /// Finds the addresses of the endpoint's host: a test's own function, or the system's.
+  LookupResult (*look_up)(const Endpoint&) = look_up_host;
 };
 
 /// One connection to one server. From start() until the pipeline is destroyed it connects, and

@@ -3,10 +3,14 @@
 #include <netinet/in.h>
 #include <unistd.h>
 
+#include <array>
+#include <boost/asio/ip/tcp.hpp>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "net/client_stream.h"
 #include "testing/request_pipeline_fixture.h"
 
 namespace sluice {
@@ -428,6 +432,53 @@ TEST_F(RequestPipelineTest, AHandshakeThatIsNotAnsweredIsGivenUp) {
   EXPECT_EQ(downs().at(0),
             server_.endpoint().text() + " has not completed the handshake within 200 ms");
   EXPECT_EQ(user_.ups, 0U);
+}
+
+// A name with two addresses; what listens at the first one completes no handshake.
+class RequestPipelineToTwo : public RequestPipelineTest {
+ protected:
+  RequestPipelineToTwo() {
+    ports = {server_.endpoint().port, other_.endpoint().port};
+    shake_hands_by("hello\n");
+  }
+
+  static LookupResult look_up_both(const Endpoint&) {
+    LookupResult found;
+    for (const std::uint16_t port : ports) {
+      found.addresses.emplace_back(
+          boost::asio::ip::tcp::endpoint(boost::asio::ip::address_v4::loopback(), port));
+    }
+    return found;
+  }
+  PipelineOptions to_both() const {
+    PipelineOptions options = patient({.host = "two", .port = 1});
+    options.look_up = look_up_both;
+    return options;
+  }
+  void expect_up_at_other() {
+    Peer peer = other_.accept();
+    EXPECT_EQ(peer.line(), "hello\n");
+    peer.send("+hello\n");
+    EXPECT_TRUE(await_up());
+    EXPECT_EQ(downs().size(), 1U);
+  }
+
+  static inline std::array<std::uint16_t, 2> ports{};
+  FakeServer other_;
+};
+
+TEST_F(RequestPipelineToTwo, LeavesAnAddressThatClosesInTheHandshake) {
+  open(to_both());
+  server_.accept().close();
+  expect_up_at_other();
+}
+
+TEST_F(RequestPipelineToTwo, LeavesAnAddressThatHangsInTheHandshake) {
+  PipelineOptions options = to_both();
+  options.connect_timeout = milliseconds(200);
+  open(options);
+  const Peer silent = server_.accept();
+  expect_up_at_other();
 }
 
 TEST_F(RequestPipelineTest, AServerThatDoesNotAcceptIsGivenUp) {
