@@ -12,6 +12,7 @@
 
 #include "algorithms/limit_definition.h"
 #include "servers/redis_server.h"
+#include "sluice/health.h"
 #include "sluice/limit.h"
 #include "stores/redis/redis_store.h"
 
@@ -68,6 +69,12 @@ class Limited {
   std::shared_ptr<Space> space_;
   RedisStore store_;  // Goes first: what is pending refers to the limit.
 };
+
+inline StoreHealth health_of(Limited& limited) {
+  StoreHealth health;
+  limited.store().add_health(health);
+  return health;
+}
 
 // How often the server has run a command.
 inline long calls(const RedisServer& server, const std::string& command) {

@@ -167,10 +167,9 @@ class ClusterRouter final : public RedisRouter {
           // nodes stays.
           if (ranges && !ranges->empty()) {
             apply(*ranges, connection.endpoint());
-          } else {
-            const std::string_view other = ranges ? "it knows no slot" : "it is no cluster";
-            error_ = connection.name() + ": " + std::string(reply == nullptr ? why : other);
-            if (reply == nullptr && is_not_understood(why)) refuse(connection, why);
+          } else if (reply != nullptr) {
+            refuse(reply->is_error() ? refusal(connection, "node of a cluster", why)
+                                     : connection.name() + " knows no slots of a cluster");
           }
           const auto random = static_cast<std::uint32_t>(random_());
           if (in_doubt_) {
@@ -185,10 +184,9 @@ class ClusterRouter final : public RedisRouter {
   }
 
   // Until another node gives a map, no request waits for one.
-  void refuse(const Connection& connection, std::string_view why) {
+  void refuse(std::string error) {
     if (known_) return;
-    error_ = connection.name() + " is no node of a cluster (" + std::string(why) +
-             "): the URL of a single server is redis://";
+    error_ = std::move(error);
     is_refused_ = true;
     worker().monitor().set_obstacle(error_);
     route_again({});
@@ -224,7 +222,7 @@ class ClusterRouter final : public RedisRouter {
   std::vector<ClusterNode*> slots_;
   IoTimer drop_;             // When the next node without a slot is to go.
   bool known_ = false;       // The map has been read once.
-  bool is_refused_ = false;  // A node has said that it is none of a cluster.
+  bool is_refused_ = false;  // A node has answered, and not with a map.
   bool in_doubt_ = true;     // It should be read again.
   bool asking_ = false;
   Clock::time_point asked_at_;

@@ -31,9 +31,9 @@ class Connection::Control final : public Command {
   void write(std::string& output) override { output += command_; }
   void on_reply(std::string_view reply) override {
     const std::optional<Reply> tree = read_reply(reply);
-    if (tree && !tree->is_error()) return answer_(&*tree, {});
-    if (!tree) connection_.reconnect(connection_.name() + kNotToThis);
-    answer_(nullptr, tree ? tree->text : "the reply cannot be read");
+    if (tree) return answer_(&*tree, tree->is_error() ? tree->text : std::string_view());
+    connection_.reconnect(connection_.name() + kNotToThis);
+    answer_(nullptr, "the reply cannot be read");
   }
   void on_lost(Loss, std::string_view why) override { answer_(nullptr, why); }
 

@@ -41,7 +41,8 @@ class Connection final : public RedisPipelineUser {
   /// A request that is redirected, or finds no script, more often than this fails.
   static constexpr int kMaxTries = 5;
 
-  /// Called with the reply, or with null and the reason why there is none.
+  /// Called with the reply, which may be an error, or with null if there is none or it cannot be
+  /// read. `why`: the text of the error, or the reason.
   using Answer = std::function<void(const Reply* reply, std::string_view why)>;
 
   /// Begins to connect, but calls `listener` only later. `options`, `worker` and `listener` outlive

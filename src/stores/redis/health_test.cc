@@ -20,12 +20,6 @@ namespace {
 using State = StoreHealth::State;
 using testing::HasSubstr;
 
-StoreHealth health_of(Limited& limited) {
-  StoreHealth health;
-  limited.store().add_health(health);
-  return health;
-}
-
 RedisOptions with_deadline(const RedisOptions& options, std::chrono::nanoseconds deadline) {
   RedisOptions other = options;
   other.deadline = deadline;

@@ -11,7 +11,6 @@
 
 #include "core/read_number.h"
 #include "servers/await.h"
-#include "sluice/health.h"
 #include "stores/redis/redis_router.h"
 #include "stores/redis/resp.h"
 #include "stores/redis/sweep.h"
@@ -156,6 +155,56 @@ std::string map_of(const FakeServer& node) {
          "\r\n";
 }
 
+TEST(RedisStore, SaysWhyTheMapOfAClusterIsNotKnown) {
+  for (const auto& [reply, error] : std::vector<std::pair<std::string, std::string>>{
+           {"-NOPERM User a has no permissions to run the 'cluster|slots' command\r\n",
+            ": NOPERM User a has no permissions"},
+           {"*0\r\n", " knows no slots of a cluster"},
+           {"+OK\r\n", " knows no slots of a cluster"}}) {
+    FakeServer server;
+    RedisOptions options = options_of(server);
+    options.topology = Topology::kCluster;
+    Limited limited(options, "fixed_window 5/1h");
+    auto pending = limited.submit("k");
+    Peer peer = accept_store(server, 3);
+    EXPECT_EQ(read_command(peer).front(), "CLUSTER");
+    peer.send(reply);
+    EXPECT_THAT(pending.get().error, HasSubstr(error));
+    EXPECT_EQ(health_of(limited).state, StoreHealth::State::kDown);
+    EXPECT_THAT(health_of(limited).reason, HasSubstr(error));
+    EXPECT_EQ(read_command(peer).front(), "CLUSTER");
+    peer.send(map_of(server));
+    servers::await("the map to be known",
+                   [&] { return health_of(limited).state == StoreHealth::State::kUp; });
+  }
+}
+
+TEST(RedisStore, SaysWhyTheSentinelsTellNoPrimary) {
+  FakeServer server;
+  FakeServer primary;
+  RedisOptions options = options_of(server);
+  options.topology = Topology::kSentinel;
+  options.primary_name = "it";
+  Limited limited(options, "fixed_window 5/1h");
+  auto pending = limited.submit("k");
+  Peer peer = accept_store(server, 2);
+  EXPECT_EQ(read_command(peer).front(), "SENTINEL");
+  const std::string error = "NOPERM User a has no permissions to run the 'sentinel' command";
+  peer.send("-" + error + "\r\n");
+  EXPECT_THAT(pending.get().error, HasSubstr(": " + error));
+  EXPECT_EQ(health_of(limited).state, StoreHealth::State::kDown);
+  EXPECT_THAT(health_of(limited).reason, HasSubstr(error));
+  EXPECT_EQ(read_command(peer).front(), "SENTINEL");
+  peer.send(command_of({"127.0.0.1", std::to_string(primary.endpoint().port)}));
+  Peer found = accept_store(primary, 2);
+  EXPECT_EQ(read_command(found).front(), "ROLE");
+  found.send(command_of({"master"}));
+  read_command(found);
+  found.send("+OK\r\n");
+  servers::await("the primary to be connected",
+                 [&] { return health_of(limited).state == StoreHealth::State::kUp; });
+}
+
 TEST(RedisStore, ARedirectionWithoutAnAddressAsksForTheMap) {
   for (const std::string to : {"?:7000", ":0"}) {
     FakeServer server;
@@ -214,9 +263,7 @@ TEST(RedisStore, AClockThatCannotBeIsNotCompared) {
     EXPECT_EQ(read_command(peer).front(), "EVALSHA");
     peer.send(command_of({seconds, "0"}) + "-OOM\r\n");
     pending.get();
-    StoreHealth health;
-    limited.store().add_health(health);
-    EXPECT_EQ(health.clock_behind, clock_behind) << seconds;
+    EXPECT_EQ(health_of(limited).clock_behind, clock_behind) << seconds;
   }
 }
 
@@ -230,9 +277,7 @@ TEST(RedisStore, ACallerThatALateClockAnsweredFindsItInTheHealth) {
     std::promise<StoreHealth> told;
     batch->completion = [&](const Batch& answered) {
       EXPECT_EQ(answered.error(), "");
-      StoreHealth health;
-      limited.store().add_health(health);
-      told.set_value(health);
+      told.set_value(health_of(limited));
     };
     limited.store().submit(std::move(batch));
     if (!peer) peer = accept_store(server, 3);

@@ -1,11 +1,10 @@
-#include "stores/redis/redis_router.h"
-
 #include <algorithm>
 #include <chrono>
 #include <memory>
 #include <stdexcept>
 #include <utility>
 
+#include "stores/redis/redis_router.h"
 #include "stores/redis/redis_space.h"
 
 namespace sluice::redis {
@@ -65,6 +64,14 @@ RedisRouter::RedisRouter(const RedisOptions& options, RemoteWorker& worker)
         take_all(asked_later_);
         flush();
       }) {}
+
+std::string RedisRouter::refusal(const Connection& server, const std::string& kind,
+                                 std::string_view said) {
+  const std::string error(said);
+  if (!is_not_understood(said)) return server.name() + ": " + error;
+  return server.name() + " is no " + kind + " (" + error +
+         "): the URL of a single server is redis://";
+}
 
 void RedisRouter::route_again(RequestList again) {
   waiting_.append(again);

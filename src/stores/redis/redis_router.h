@@ -66,6 +66,11 @@ class RedisRouter : public Router, public ConnectionListener {
   /// again; if not, it fails.
   virtual bool doubt(Connection& connection, std::string_view said) = 0;
 
+  /// Why there are no routes: the server has answered with the error `said` to what only a server
+  /// of this kind ("sentinel") understands.
+  static std::string refusal(const Connection& server, const std::string& kind,
+                             std::string_view said);
+
   /// Called by the derived class when routes have become known, with requests that must be routed
   /// again, none of which was sent. Also routes those that have waited.
   void route_again(RequestList again);

@@ -88,7 +88,7 @@ class SentinelRouter final : public RedisRouter {
   struct Sentinel {
     std::unique_ptr<Connection> connection;
     std::string named = {};  // The address it named last.
-    bool is_none = false;    // It has said that it is no sentinel, or knows no such primary.
+    bool is_none = false;    // It has said that it is no sentinel, or has not told such a primary.
   };
 
   // No primary can be found out now.
@@ -130,12 +130,10 @@ class SentinelRouter final : public RedisRouter {
     sentinel.connection->add_control(
         command_of({"SENTINEL", "get-master-addr-by-name", options().primary_name}),
         [this, &sentinel](const Reply* reply, std::string_view why) {
-          if (reply != nullptr) return on_answer(sentinel, *reply);
-          sentinel_error_ = why;
-          if (!is_not_understood(why)) return;
+          if (reply == nullptr) return;  // on_down() sets the error.
+          if (!reply->is_error()) return on_answer(sentinel, *reply);
           sentinel.is_none = true;
-          set_error(sentinel.connection->name() + " is no sentinel (" + std::string(why) +
-                    "): the URL of a single server is redis://");
+          set_error(refusal(*sentinel.connection, "sentinel", why));
         });
     sentinel.connection->flush();
   }

@@ -87,8 +87,9 @@ class Sweep final {
     ++open_;
     connection.add_control(std::move(command), [this, &connection, answer = std::move(answer)](
                                                    const Reply* reply, std::string_view why) {
-      if (reply == nullptr) fail(connection, why);
-      answer(reply);
+      const bool is_done = reply != nullptr && !reply->is_error();
+      if (!is_done) fail(connection, why);
+      answer(is_done ? reply : nullptr);
       close();
     });
   }
