@@ -39,8 +39,9 @@ class Backoff {
     return std::chrono::nanoseconds(0);
   }
 
-  /// Called when a connection is given up that was up for `was_up_for`. If that is at least
-  /// bounds.most, earlier failures and losses are forgotten.
+  /// Called when a connection is given up that was up for `was_up_for`, without the time in which
+  /// the server was silent at the end. If that is at least bounds.most, earlier failures and losses
+  /// are forgotten.
   void forget_if_lasting(std::chrono::nanoseconds was_up_for) {
     if (was_up_for < bounds_.most) return;
     troubled_ = false;

@@ -288,13 +288,15 @@ void RequestPipeline::State::fail(Failure failure) {
 IoContext::Clock::duration RequestPipeline::State::give_up() {
   const Failure failure = *std::exchange(failure_, std::nullopt);
   const bool was_up = phase_ == Phase::kUp;
-  const bool shook_hands = phase_ == Phase::kHandshake;
-  const Clock::duration up_for = was_up ? Clock::now() - up_since_ : Clock::duration(0);
+  const bool in_handshake = phase_ == Phase::kHandshake;
+  // A server that answers handshakes only was of use until the first command was sent.
+  const Clock::duration up_for =
+      was_up ? silent_since().value_or(Clock::now()) - up_since_ : Clock::duration(0);
   phase_ = Phase::kBackoff;
   silence_.cancel();
   work_.set(true);
   // While it was connecting, connect() has passed over the address itself.
-  if (failure.of_no_use || shook_hands) stream_->pass_over_address();
+  if (failure.of_no_use || in_handshake) stream_->pass_over_address();
   lose_all(failure.why, false);
   queue_.reset();
   user_.on_down(failure.why);

@@ -414,6 +414,27 @@ TEST_F(RequestPipelineTest, RefusedConnectionsAreTriedEverMoreSeldom) {
             "cannot connect to " + server.endpoint().text() + ": Connection refused");
 }
 
+// The time of its silence does not count as one in which it was of use.
+TEST_F(RequestPipelineTest, AServerThatAnswersHandshakesOnlyIsTriedEverMoreSeldom) {
+  PipelineOptions options = patient();
+  options.silence_timeout = milliseconds(50);
+  options.least_pause = milliseconds(10);
+  options.most_pause = milliseconds(50);
+  std::vector<TestCommand*> commands;
+  for (int i = 0; i < 5; ++i) commands.push_back(&command("?\n"));
+  options.max_in_flight = 1;
+  open(options);
+  std::vector<Peer> peers;
+  ask(commands);
+  for (std::size_t i = 0; i < commands.size(); ++i) {
+    peers.push_back(server_.accept());
+    ASSERT_TRUE(await_downs(i + 1));
+  }
+  close();
+  // The pauses: none, 10 ms, 20 ms, 40 ms; less a half at most.
+  EXPECT_GE(user_.down_at[4] - user_.down_at[3], milliseconds(50 + 20));
+}
+
 TEST_F(RequestPipelineTest, AnIdleConnectionThatEndsIsRenewedBeforeItIsNeeded) {
   connect().close();
   Peer next = server_.accept();
