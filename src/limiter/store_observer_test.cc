@@ -63,6 +63,33 @@ TEST_F(StoreEventsTest, ALossThatIsOverIsToldWithItsEnd) {
               ElementsAre("the store redis://h is lost: h is away", "the store redis://h is back"));
 }
 
+TEST_F(StoreEventsTest, AReturnThatIsOverIsToldWithItsEnd) {
+  go_down("h is away");
+  messages();
+  go_up();
+  go_down("h is away again");
+  EXPECT_THAT(messages(), ElementsAre("the store redis://h is back",
+                                      "the store redis://h is lost: h is away again"));
+}
+
+TEST_F(StoreEventsTest, AnotherReasonOfALossIsToldOnceAMinute) {
+  go_down("h refuses");
+  messages();
+  health_.reason = "h wants a password";
+  now_ += 59s;
+  EXPECT_THAT(messages(), IsEmpty());
+  now_ += 1s;
+  EXPECT_THAT(messages(), ElementsAre("the store redis://h is lost: h wants a password"));
+  health_.reason = "h refuses";
+  now_ += 59s;
+  EXPECT_THAT(messages(), IsEmpty());
+  health_.reason = "h wants a password";
+  now_ += 1h;
+  EXPECT_THAT(messages(), IsEmpty());
+  go_up();
+  EXPECT_THAT(messages(), ElementsAre("the store redis://h is back"));
+}
+
 TEST_F(StoreEventsTest, LatenessIsReportedWithASufficientDeadline) {
   go_up();
   messages();
