@@ -6,6 +6,7 @@
 #include <future>
 #include <memory>
 #include <optional>
+#include <semaphore>
 #include <string>
 #include <vector>
 
@@ -224,6 +225,36 @@ TEST(RedisStore, ARedirectionWithoutAnAddressAsksForTheMap) {
     peer.send(admission_of(read_command(peer), kHourNs));
     EXPECT_EQ(pending.get().error, "");
   }
+}
+
+TEST(RedisWatch, SubscribesOnANewConnectionIfTheServerCouldNot) {
+  FakeServer server;
+  Limited limited(options_of(server), "concurrency 1");
+  const Peer decisions = accept_store(server, 3);
+  std::counting_semaphore<> called{0};
+  const auto watch = [&](std::string_view key) {
+    return limited.store().watch(limited.space(), key, [&called] { called.release(); });
+  };
+  // A right that the user does not have is no reason to connect again.
+  const auto forbidden = watch("forbidden");
+  Peer peer = accept_store(server, 2);
+  EXPECT_EQ(read_command(peer).front(), "SUBSCRIBE");
+  peer.send("-NOPERM No permissions to access a channel\r\n");
+  const auto busy = watch("k");
+  const std::vector<std::string> subscribe{"SUBSCRIBE", "sluice:test:{k}"};
+  EXPECT_EQ(read_command(peer), subscribe);
+  peer.send("-BUSY Redis is busy running a script.\r\n");
+  EXPECT_EQ(peer.line(), "");
+
+  Peer next = accept_store(server, 2);
+  std::vector<std::vector<std::string>> again{read_command(next), read_command(next)};
+  EXPECT_THAT(again, testing::Contains(subscribe));
+  std::string confirmation;
+  append_array(confirmation, 3);
+  append_text(confirmation, "subscribe");
+  append_text(confirmation, subscribe[1]);
+  next.send(confirmation + ":1\r\n");
+  EXPECT_TRUE(called.try_acquire_for(10s));
 }
 
 TEST(Sweep, AsksForNoPageOnceItsTimeIsOver) {

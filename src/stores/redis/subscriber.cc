@@ -183,10 +183,15 @@ void Subscriber::confirm_none() {
   for (auto& [name, channel] : channels_) channel.is_confirmed = false;
 }
 
-// A channel that the user may not hear is answered with an error: what watches it asks from time to
-// time all the same.
+// A user may have no right to a channel, and a proxy may know no channels: what watches asks from
+// time to time all the same. After another error, such as BUSY, a new connection subscribes again.
 bool Subscriber::on_push(std::string_view reply) {
-  if (reply.front() == '-') return true;
+  if (reply.front() == '-') {
+    const std::string_view error = error_text(reply);
+    if (error.starts_with("NOPERM ") || is_not_understood(error)) return true;
+    pipeline_->reconnect(name() + ": " + std::string(error));
+    return true;
+  }
   const std::optional<Reply> tree = read_reply(reply);
   if (!tree || tree->elements.size() != 3) return false;
   const std::string_view kind = tree->elements[0].text;
