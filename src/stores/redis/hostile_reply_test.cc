@@ -227,6 +227,23 @@ TEST(RedisStore, ARedirectionWithoutAnAddressAsksForTheMap) {
   }
 }
 
+TEST(RedisStore, AServerThatIsBusyIsAskedEverMoreSeldom) {
+  FakeServer server;
+  Limited limited(options_of(server), "token_bucket 5/1m");
+  auto pending = limited.submit("k");
+  Peer peer = accept_store(server, 3);
+  const auto began = std::chrono::steady_clock::now();
+  for (int i = 0; i < 7; ++i) {
+    EXPECT_EQ(read_command(peer).front(), "EVALSHA");
+    peer.send("-BUSY Redis is busy running a script.\r\n");
+  }
+  const std::vector<std::string> last = read_command(peer);
+  // The pauses between them are 3, 6, 12, 24, 48, 50 and 50 ms.
+  EXPECT_GE(std::chrono::steady_clock::now() - began, 193ms);
+  peer.send(admission_of(last, kHourNs));
+  EXPECT_EQ(pending.get().error, "");
+}
+
 TEST(RedisWatch, SubscribesOnANewConnectionIfTheServerCouldNot) {
   FakeServer server;
   Limited limited(options_of(server), "concurrency 1");

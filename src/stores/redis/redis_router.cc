@@ -10,8 +10,10 @@
 namespace sluice::redis {
 namespace {
 
-// A server that cannot answer now is asked again after this.
+// A server that cannot answer now is asked again after kLater, and after pauses that double from
+// then on.
 constexpr std::chrono::milliseconds kLater{3};
+constexpr std::chrono::milliseconds kMostLater{50};
 // How much of what a server says an error quotes: each request that waits has a copy.
 constexpr std::size_t kMostQuoted = 256;
 
@@ -61,6 +63,7 @@ RedisRouter::RedisRouter(const RedisOptions& options, RemoteWorker& worker)
       worker_(worker),
       nowhere_("redis", options.deadline),
       later_(worker.context(), [this] {
+        asked_again_at_ = RemoteWorker::Clock::now();
         take_all(asked_later_);
         flush();
       }) {}
@@ -144,16 +147,24 @@ void RedisRouter::on_refused(PendingRequest& request, Connection& connection,
   } else if (kind == Kind::kTryAgain || kind == Kind::kBusy || kind == Kind::kLoading ||
              (is_doubtful && doubt(connection, text))) {
     request.alone = request.alone || kind == Kind::kTryAgain;
-    if (!later_.is_set()) later_.set(kLater);
     request.refusal = std::make_unique<const std::string>(connection.name() + ": " +
                                                           std::string(text.substr(0, kMostQuoted)));
-    asked_later_.push_back(request);
+    ask_later(request);
   } else {
     const bool is_of_key = kind == Kind::kNoPerm;
     worker_.fail(request, connection.name() + ": " + std::string(text) +
                               (is_of_key ? " (key " + names_of(request.requests) + ")" : ""));
   }
   flush();
+}
+
+// If the server refuses again what it was asked again, the next pause is longer.
+void RedisRouter::ask_later(PendingRequest& request) {
+  asked_later_.push_back(request);
+  if (later_.is_set()) return;
+  const bool is_again = RemoteWorker::Clock::now() - asked_again_at_ < kMostLater;
+  pause_ = is_again ? std::min(2 * pause_, kMostLater) : kLater;
+  later_.set(pause_);
 }
 
 void RedisRouter::follow(const ServerError& error, PendingRequest& request, Connection& from) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -78,16 +79,19 @@ class RedisRouter : public Router, public ConnectionListener {
  private:
   void take(PendingRequest& request);
   void take_all(RequestList& requests);
+  void ask_later(PendingRequest& request);
   void follow(const ServerError& error, PendingRequest& request, Connection& from);
   void touch(Connection& connection);
 
   const RedisOptions& options_;
   RemoteWorker& worker_;
   const ServerHealth nowhere_;  // Names no server: for requests whose server is not known yet.
-  std::vector<Connection*> touched_;  // They were given requests since the last flush().
-  RequestList waiting_;               // They wait until it is known which server has their key.
-  RequestList asked_later_;           // A server has said that it cannot answer them now.
-  IoTimer later_;                     // At its time these are routed again.
+  std::vector<Connection*> touched_;   // They were given requests since the last flush().
+  RequestList waiting_;                // They wait until it is known which server has their key.
+  RequestList asked_later_;            // A server has said that it cannot answer them now.
+  IoTimer later_;                      // At its time these are routed again.
+  std::chrono::milliseconds pause_{};  // Until then, when it was set last.
+  RemoteWorker::Clock::time_point asked_again_at_;  // When later_ last expired.
   bool was_connected_ = false;
 };
 
