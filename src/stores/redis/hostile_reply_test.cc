@@ -227,24 +227,6 @@ TEST(RedisStore, ARedirectionWithoutAnAddressAsksForTheMap) {
   }
 }
 
-TEST(RedisStore, ANodeOfAClusterBehindTheUrlOfOneServerIsReported) {
-  FakeServer server;
-  Limited limited(options_of(server), "fixed_window 5/1h");
-  auto pending = limited.submit("k");
-  Peer peer = accept_store(server, 3);
-  EXPECT_EQ(read_command(peer).front(), "EVALSHA");
-  peer.send("-MOVED 1 127.0.0.1:7000\r\n");
-  const std::string error = ": it is part of a cluster, whose URL is redis+cluster://";
-  EXPECT_THAT(pending.get().error, HasSubstr(error));
-  EXPECT_EQ(health_of(limited).state, StoreHealth::State::kDown);
-  EXPECT_THAT(health_of(limited).reason, HasSubstr(error));
-  // Another server may answer there next.
-  peer.close();
-  const Peer next = accept_store(server, 3);
-  servers::await("the other server to be connected",
-                 [&] { return health_of(limited).state == StoreHealth::State::kUp; });
-}
-
 TEST(RedisStore, AServerThatIsBusyIsAskedEverMoreSeldom) {
   FakeServer server;
   Limited limited(options_of(server), "token_bucket 5/1m");

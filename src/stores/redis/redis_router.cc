@@ -1,11 +1,10 @@
-#include "stores/redis/redis_router.h"
-
 #include <algorithm>
 #include <chrono>
 #include <memory>
 #include <stdexcept>
 #include <utility>
 
+#include "stores/redis/redis_router.h"
 #include "stores/redis/redis_space.h"
 
 namespace sluice::redis {
@@ -27,20 +26,8 @@ class SingleRouter final : public RedisRouter {
 
   std::vector<Connection*> servers() override { return {&node_.connection()}; }
 
-  // Another server may answer at the address now.
-  void on_up(Connection& connection) override {
-    RedisRouter::on_up(connection);
-    worker().monitor().set_obstacle({});
-  }
-
  private:
   Route find(std::uint16_t slot) override { return {.connection = &node_.connection(slot)}; }
-  // The keys of its own slots it answers all the same.
-  Route redirect(const ServerError& error, const Connection& from) override {
-    const Route none = RedisRouter::redirect(error, from);
-    worker().monitor().set_obstacle(from.name() + ": " + std::string(none.error));
-    return none;
-  }
   // If the server says that it is a replica, a new connection may lead to the primary: after a
   // failover the host name or the load balancer may lead to another server.
   bool doubt(Connection& connection, std::string_view said) override {
