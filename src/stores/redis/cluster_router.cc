@@ -97,6 +97,7 @@ class ClusterRouter final : public RedisRouter {
     bool is_broken() { return connection().is_broken(); }
 
     Clock::time_point kept_until = Clock::time_point::max();
+    bool has_refused = false;  // It has answered, and not with a map, before there was one.
   };
 
   bool has_slot(const Node* node) const { return std::ranges::find(slots_, node) != slots_.end(); }
@@ -147,6 +148,8 @@ class ClusterRouter final : public RedisRouter {
 
   // Asks one node after the other.
   void ask_next() {
+    Connection* const other = known_ ? nullptr : next_without_refusal();
+    if (other != nullptr) return ask(*other);
     std::vector<Connection*> up;
     for (Connection* connection : servers()) {
       if (connection->is_up()) up.push_back(connection);
@@ -168,8 +171,12 @@ class ClusterRouter final : public RedisRouter {
           if (ranges && !ranges->empty()) {
             apply(*ranges, connection.endpoint());
           } else if (reply != nullptr) {
-            refuse(reply->is_error() ? refusal(connection, "node of a cluster", why)
-                                     : connection.name() + " knows no slots of a cluster");
+            if (!reply->is_error()) {
+              refuse(connection, connection.name() + (ranges ? " knows no slots of a cluster"
+                                                             : " has told no map of a cluster"));
+            } else if (read_server_error(why).kind != ServerError::Kind::kBusy) {
+              refuse(connection, refusal(connection, "node of a cluster", why));
+            }
           }
           const auto random = static_cast<std::uint32_t>(random_());
           if (in_doubt_) {
@@ -183,10 +190,22 @@ class ClusterRouter final : public RedisRouter {
     connection.flush();
   }
 
-  // Until another node gives a map, no request waits for one.
-  void refuse(std::string error) {
+  // A node that is up and has not refused a map. Null if there is none.
+  Connection* next_without_refusal() {
+    for (auto& [name, node] : nodes_) {
+      if (node.connection().is_up() && !node.has_refused) return &node.connection();
+    }
+    return nullptr;
+  }
+
+  // Once all nodes that are up have refused a map, no request waits for one.
+  void refuse(const Connection& connection, std::string error) {
     if (known_) return;
     error_ = std::move(error);
+    for (auto& [name, node] : nodes_) {
+      if (&node.connection() == &connection) node.has_refused = true;
+    }
+    if (next_without_refusal() != nullptr) return;
     is_refused_ = true;
     worker().monitor().set_obstacle(error_);
     route_again({});
@@ -222,7 +241,7 @@ class ClusterRouter final : public RedisRouter {
   std::vector<ClusterNode*> slots_;
   IoTimer drop_;             // When the next node without a slot is to go.
   bool known_ = false;       // The map has been read once.
-  bool is_refused_ = false;  // A node has answered, and not with a map.
+  bool is_refused_ = false;  // All nodes have answered, and not with a map.
   bool in_doubt_ = true;     // It should be read again.
   bool asking_ = false;
   Clock::time_point asked_at_;

@@ -161,7 +161,7 @@ TEST(RedisStore, SaysWhyTheMapOfAClusterIsNotKnown) {
            {"-NOPERM User a has no permissions to run the 'cluster|slots' command\r\n",
             ": NOPERM User a has no permissions"},
            {"*0\r\n", " knows no slots of a cluster"},
-           {"+OK\r\n", " knows no slots of a cluster"}}) {
+           {"+OK\r\n", " has told no map of a cluster"}}) {
     FakeServer server;
     RedisOptions options = options_of(server);
     options.topology = Topology::kCluster;
@@ -178,6 +178,26 @@ TEST(RedisStore, SaysWhyTheMapOfAClusterIsNotKnown) {
     servers::await("the map to be known",
                    [&] { return health_of(limited).state == StoreHealth::State::kUp; });
   }
+}
+
+TEST(RedisStore, AMapOfAClusterIsAskedOfTheNextNodeIfOneHasNone) {
+  FakeServer empty;
+  FakeServer server;
+  RedisOptions options = options_of(empty);
+  options.servers.push_back(server.endpoint());
+  options.topology = Topology::kCluster;
+  Limited limited(options, "token_bucket 5/1h");
+  auto pending = limited.submit("k");
+  Peer first = accept_store(empty, 3);
+  EXPECT_EQ(read_command(first).front(), "CLUSTER");
+  Peer second = accept_store(server, 3);
+  servers::await("both to be connected",
+                 [&] { return health_of(limited).state == StoreHealth::State::kUp; });
+  first.send("*0\r\n");
+  EXPECT_EQ(read_command(second).front(), "CLUSTER");
+  second.send(map_of(server));
+  second.send(admission_of(read_command(second), kHourNs));
+  EXPECT_EQ(pending.get().error, "");
 }
 
 TEST(RedisStore, SaysWhyTheSentinelsTellNoPrimary) {
@@ -238,8 +258,9 @@ TEST(RedisStore, AServerThatIsBusyIsAskedEverMoreSeldom) {
     peer.send("-BUSY Redis is busy running a script.\r\n");
   }
   const std::vector<std::string> last = read_command(peer);
-  // The pauses between them are 3, 6, 12, 24, 48, 50 and 50 ms.
-  EXPECT_GE(std::chrono::steady_clock::now() - began, 193ms);
+  // The pauses between them are 3, 6, 12, 24, 48, 50 and 50 ms. If this thread is held up for 50
+  // ms, they begin anew; all in all it takes no less than this.
+  EXPECT_GE(std::chrono::steady_clock::now() - began, 116ms);
   peer.send(admission_of(last, kHourNs));
   EXPECT_EQ(pending.get().error, "");
 }
@@ -255,11 +276,16 @@ TEST(RedisWatch, SubscribesOnANewConnectionIfTheServerCouldNot) {
   // A right that the user does not have is no reason to connect again.
   const auto forbidden = watch("forbidden");
   Peer peer = accept_store(server, 2);
-  EXPECT_EQ(read_command(peer).front(), "SUBSCRIBE");
+  const auto subscription = [&] {
+    auto command = read_command(peer);
+    while (command.front() == "PING") command = read_command(peer);  // One each second.
+    return command;
+  };
+  EXPECT_EQ(subscription().front(), "SUBSCRIBE");
   peer.send("-NOPERM No permissions to access a channel\r\n");
   const auto busy = watch("k");
   const std::vector<std::string> subscribe{"SUBSCRIBE", "sluice:test:{k}"};
-  EXPECT_EQ(read_command(peer), subscribe);
+  EXPECT_EQ(subscription(), subscribe);
   peer.send("-BUSY Redis is busy running a script.\r\n");
   EXPECT_EQ(peer.line(), "");
 

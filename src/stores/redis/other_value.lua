@@ -2,7 +2,7 @@
 -- which counts as none and will be overwritten. Sets `failure` where it is neither.
 --
 -- A block   246, the instant at which it ends (8 bytes), then the value as it would be without the
---           block; if there is none, what it would begin with
+--           block; if the key has none, the first bytes of a value of the limit that blocked it
 local other = value.err and '' or call('GET', key)
 failure = value.err or failure
 if byte(other) == 246 then

@@ -1,10 +1,11 @@
+#include "stores/redis/redis_router.h"
+
 #include <algorithm>
 #include <chrono>
 #include <memory>
 #include <stdexcept>
 #include <utility>
 
-#include "stores/redis/redis_router.h"
 #include "stores/redis/redis_space.h"
 
 namespace sluice::redis {
@@ -149,7 +150,7 @@ void RedisRouter::on_refused(PendingRequest& request, Connection& connection,
     request.alone = request.alone || kind == Kind::kTryAgain;
     request.refusal = std::make_unique<const std::string>(connection.name() + ": " +
                                                           std::string(text.substr(0, kMostQuoted)));
-    ask_later(request);
+    ask_later(request, kind == Kind::kTryAgain);
   } else {
     const bool is_of_key = kind == Kind::kNoPerm;
     worker_.fail(request, connection.name() + ": " + std::string(text) +
@@ -158,12 +159,13 @@ void RedisRouter::on_refused(PendingRequest& request, Connection& connection,
   flush();
 }
 
-// If the server refuses again what it was asked again, the next pause is longer.
-void RedisRouter::ask_later(PendingRequest& request) {
+// If a server refuses soon after requests were asked again, the next pause is longer; but not while
+// a slot moves, which is over soon, and for a call that is then made alone.
+void RedisRouter::ask_later(PendingRequest& request, bool is_tried_again) {
   asked_later_.push_back(request);
-  if (later_.is_set()) return;
+  if (later_.is_set() && (!is_tried_again || pause_ == kLater)) return;
   const bool is_again = RemoteWorker::Clock::now() - asked_again_at_ < kMostLater;
-  pause_ = is_again ? std::min(2 * pause_, kMostLater) : kLater;
+  pause_ = is_again && !is_tried_again ? std::min(2 * pause_, kMostLater) : kLater;
   later_.set(pause_);
 }
 

@@ -184,12 +184,12 @@ void Subscriber::confirm_none() {
 }
 
 // A user may have no right to a channel, and a proxy may know no channels: what watches asks from
-// time to time all the same. After another error, such as BUSY, a new connection subscribes again.
+// time to time all the same. Once a script has ended, a new connection subscribes again.
 bool Subscriber::on_push(std::string_view reply) {
   if (reply.front() == '-') {
     const std::string_view error = error_text(reply);
-    if (error.starts_with("NOPERM ") || is_not_understood(error)) return true;
-    pipeline_->reconnect(name() + ": " + std::string(error));
+    const bool is_busy = read_server_error(error).kind == ServerError::Kind::kBusy;
+    if (is_busy) pipeline_->reconnect(name() + ": " + std::string(error));
     return true;
   }
   const std::optional<Reply> tree = read_reply(reply);
