@@ -1,5 +1,6 @@
 #include "net/address.h"
 
+#include <algorithm>
 #include <boost/asio/ip/address.hpp>
 #include <charconv>
 #include <filesystem>
@@ -27,8 +28,11 @@ ParsedAddress parse_unix(std::string_view text) {
                             std::to_string(kMaxUnixPathBytes) + " at most");
   }
   if (path.find('\0') != std::string_view::npos) return refuse(text, "the path holds a zero byte");
-  // So that two ways to write a path are one address.
-  return {Address{Address::Family::kUnix, std::filesystem::path(path).lexically_normal(), 0}, {}};
+  // Two ways to write a path are one address; but ".." may lead elsewhere, from a folder that is a
+  // link.
+  const std::filesystem::path written(path);
+  const bool goes_up = std::ranges::find(written, "..") != written.end();
+  return {Address{Address::Family::kUnix, goes_up ? written : written.lexically_normal(), 0}, {}};
 }
 
 std::optional<std::uint16_t> parse_port(std::string_view text) {

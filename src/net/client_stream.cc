@@ -10,7 +10,6 @@
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <cassert>
-#include <iterator>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -96,8 +95,8 @@ void ClientStream::pass_over_address() {
 /// Each lookup may find the addresses in another order.
 void ClientStream::put_passed_last(std::vector<IoSocket::endpoint_type>& addresses) const {
   for (const IoSocket::endpoint_type& passed : passed_) {
-    const auto found = std::ranges::find(addresses, passed);
-    if (found != addresses.end()) std::rotate(found, std::next(found), addresses.end());
+    std::stable_partition(addresses.begin(), addresses.end(),
+                          [&](const auto& one) { return one != passed; });
   }
 }
 

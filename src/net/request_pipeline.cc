@@ -289,7 +289,8 @@ IoContext::Clock::duration RequestPipeline::State::give_up() {
   const Failure failure = *std::exchange(failure_, std::nullopt);
   const bool was_up = phase_ == Phase::kUp;
   const bool in_handshake = phase_ == Phase::kHandshake;
-  // A server that answers handshakes only was of use until the first command was sent.
+  // Not the time since the oldest unanswered command was sent: the server may answer handshakes
+  // only.
   const Clock::duration up_for =
       was_up ? silent_since().value_or(Clock::now()) - up_since_ : Clock::duration(0);
   phase_ = Phase::kBackoff;

@@ -496,7 +496,7 @@ TEST_F(RequestPipelineToTwo, LeavesAnAddressThatClosesInTheHandshake) {
 
 TEST_F(RequestPipelineToTwo, LeavesAnAddressThatHangsInTheHandshake) {
   PipelineOptions options = to_both();
-  options.connect_timeout = milliseconds(200);
+  options.connect_timeout = milliseconds(1'000);
   open(options);
   const Peer silent = server_.accept();
   expect_up_at_other();

@@ -377,6 +377,7 @@ std::shared_ptr<Listener> take_listener(Listeners& listeners, const Service& ser
 /// Those that have the port of this address.
 Listeners with_port_of(const Address& address, const Listeners& listeners) {
   Listeners found;
+  if (address.family == Address::Family::kUnix) return found;
   std::ranges::copy_if(listeners, std::back_inserter(found), [&](const auto& other) {
     return other->address().family == address.family && other->address().port == address.port;
   });
@@ -463,7 +464,7 @@ void StreamServer::replace(std::vector<Service> services, const std::function<vo
   Listeners next = kept;
   try {
     // Those that share a port come last: once a second socket has had it, the system lets others
-    // have it as well.
+    // have it as well, until the first is closed. So it stays where a further address is refused.
     for (const bool shares_port : {false, true}) {
       for (std::size_t i = 0; i < services.size(); ++i) {
         const Listeners others = with_port_of(services[i].address, leaving);

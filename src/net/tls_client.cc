@@ -78,8 +78,8 @@ std::mutex& files_mutex() {
 
 }  // namespace
 
-/// Reading the system's certificates takes tens of milliseconds, too long for a worker thread each
-/// time that a cluster changes.
+/// What the files hold, for all clients with equal options: reading the system's certificates takes
+/// tens of milliseconds, too long for a worker thread each time that a cluster changes.
 struct TlsClient::Files {
   // Guarded by files_mutex().
   std::shared_ptr<ssl::context> context;
