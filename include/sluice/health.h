@@ -116,8 +116,9 @@ struct StoreEvent {
   /// What has happened.
   enum class Kind : std::uint8_t {
     kUp,     ///< The store is connected, for the first time or again.
-    kDown,   ///< The connection is lost, or the first attempt to connect has failed. Reported again
-             ///< while the store is lost if the reason has changed, at most once a minute.
+    kDown,   ///< A server cannot be reached or used, or is of another kind than the URL says.
+             ///< Reported again while the store is lost if the reason has changed, at most once a
+             ///< minute.
     kLate,   ///< Eight successive replies came after the deadline. Reported once, and again only
              ///< after eight successive replies were in time.
     kClock,  ///< A clock by which the store decides is behind: see StoreHealth::clock_behind.

@@ -95,7 +95,8 @@ class SLUICE_EXPORT Limiter {
   /// already for keys of this limit, or 100,000 of this process for units that they have reserved.
   /// (Of an `a & b` the wait of the binding part is known: a caller may wait for that, and be
   /// denied then by another part, a bucket that cannot admit it in time.) Also denies when
-  /// `patience` has passed or `stop` is requested; reserved units are then returned. Once admitted,
+  /// `patience` has passed or `stop` is requested; reserved units are then returned. If the failure
+  /// policy denies (on_failure=deny), the store is asked again, once a second. Once admitted,
   /// the caller has waited for the `delay` of the decision. If not, Decision::ended tells whether
   /// it was denied, or ran out of time, or was stopped. Throws std::system_error, and has taken
   /// nothing, if the caller has to wait and the system cannot start the library's timer thread.
@@ -139,7 +140,7 @@ class SLUICE_EXPORT Limiter {
 
   /// Replaces the limit by another one of the same name. Applies to this Limiter only; other
   /// limiters of the name keep theirs. Keys keep their states if algorithm, window, precision and
-  /// anchor are the same (of buckets also if only the algorithm is); otherwise they start fresh. A
+  /// anchor are the same (buckets need only the same algorithm); otherwise they start fresh. A
   /// bucket keeps the time until it is full again: see docs/limits.md. Callers that wait in
   /// acquire() ask again at once, by the new limit; units that they had reserved are returned.
   ///

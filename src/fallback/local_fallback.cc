@@ -98,10 +98,15 @@ void LocalFallback::mirror(const KeyHash& key, Request request, const Decision& 
     request.cost = 1;
     return store_.decide_at(place, request, at, here);
   }
-  if (request.operation == Operation::kTakeUpTo) request.cost = told.taken;
+  if (request.operation == Operation::kTakeUpTo) {
+    request.operation = Operation::kTake;
+    request.cost = told.taken;
+  }
   request.cost = scaled_cost(request);
-  // The units may be more than what is left of this process's share, which then has none left.
-  if (takes(request.operation, request.cost)) request.operation = Operation::kTakeUpTo;
+  store_.decide_at(place, request, at, here);
+  if (here.allowed || request.operation != Operation::kTake) return;
+  // More than what is left of this process's share: then none is left, of an `&` in one part.
+  request.operation = Operation::kTakeUpTo;
   store_.decide_at(place, request, at, here);
 }
 

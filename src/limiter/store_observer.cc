@@ -37,10 +37,10 @@ std::vector<StoreEvent> StoreEvents::since_last(const StoreHealth& health, TimeP
     events.push_back(event(StoreEvent::Kind::kUp, health, "is back"));
   }
   const bool has_other_reason = health.state == State::kDown && health.reason != told_reason_;
-  if (was_lost || (has_other_reason && now >= same_reason_until_)) {
+  if (was_lost || (has_other_reason && now >= reason_until_)) {
     events.push_back(event(StoreEvent::Kind::kDown, health, "is lost: " + health.reason));
     told_reason_ = health.reason;
-    same_reason_until_ = now + kQuiet;
+    reason_until_ = now + kQuiet;
   }
   if (health.state == State::kUp && (was_lost || last_.state != State::kUp)) {
     const bool was_down = health.times_lost != 0;

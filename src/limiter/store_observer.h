@@ -35,7 +35,7 @@ class StoreEvents final {
   TimePoint behind_until_ = TimePoint::min();
   // The reason that the last kDown told, and until when another one is not reported.
   std::string told_reason_;
-  TimePoint same_reason_until_ = TimePoint::min();
+  TimePoint reason_until_ = TimePoint::min();
 };
 
 /// Has `observer` called on the timer thread for as long as the store exists.

@@ -386,8 +386,10 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
       const AcquireRequest& gone = waiter->request();
       const AcquireRequest& first = waiters_.front()->request();
       // The next one may want less of a window, or have a larger limit of the same name.
-      const bool may_be_granted =
-          !gone.is_for_permit() || gone.claim().binding != first.claim().binding;
+      const auto parts_of = [](const AcquireRequest& request) -> const std::vector<AnyPart>& {
+        return request.claim().binding->bound().limit.definition().parts;
+      };
+      const bool may_be_granted = !gone.is_for_permit() || parts_of(gone) != parts_of(first);
       if (may_be_granted) next_ask_ = soonest(*waiters_.front());
     }
     const auto self = std::move(waiter->queue);

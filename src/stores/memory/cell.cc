@@ -57,9 +57,9 @@ template <class R>
 bool reserve_list(Budget& budget, Cell& cell, std::uint32_t count, std::int64_t limit) {
   auto* old = list_of<R>(cell);
   if (count == 0 || (old != nullptr && count <= old->capacity)) return true;
-  // Only what is charged needs more than the limit.
   const std::int64_t ahead = old == nullptr ? 0 : old->capacity + old->capacity / 2;
-  const auto grown = static_cast<std::uint32_t>(std::min(ahead, limit));
+  // Only what is charged needs more than the limit.
+  const auto grown = static_cast<std::uint32_t>(count > limit ? ahead : std::min(ahead, limit));
   R* record = resized(budget, old, std::max({count, grown, kLeast<R>}));
   if (record == nullptr && grown > count) record = resized(budget, old, count);
   if (record == nullptr) return false;
