@@ -27,7 +27,8 @@ struct FamilyAdvice {
 };
 
 /// What keys ask for in windows of one length, whenever these begin: the peaks of a share of the
-/// keys are at most this. A peak above kLargestLog is that of windows up to a tenth longer.
+/// keys are at most this. A peak above kLargestLog is counted in windows that may be up to a tenth
+/// longer.
 struct Burstiness {
   std::int64_t window_ns = 0;
   std::int64_t half = 0;

@@ -103,7 +103,8 @@ class AdviceText {
     }
     paragraph(
         "Half of the keys never ask for more than the first number, 90 % of them never for "
-        "more than the second. A number above 300 is of windows up to a tenth longer.",
+        "more than the second. Numbers above 300 are counted in windows that may be up to a tenth "
+        "longer.",
         2);
   }
 

@@ -35,7 +35,7 @@ void check_snapshot(const ServerOptions& options) {
     // The next snapshot would replace the link, and not the file to which it leads.
     const std::string what = std::filesystem::is_directory(there) ? "a folder"
                              : std::filesystem::is_symlink(there) ? "a symbolic link"
-                                                                  : "a device or a pipe";
+                                                                  : "no regular file";
     throw ConfigError("snapshot: " + file.string() + " is " + what + ", and must be a file");
   }
   const std::string folder = file.has_parent_path() ? file.parent_path().string() : ".";

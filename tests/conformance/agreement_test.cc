@@ -135,7 +135,7 @@ TEST_P(EveryStore, NeverReadsTheStatesOfAnotherAlgorithm) {
   }
 }
 
-// Nor does a block stand under a limit from which the states have no meaning.
+// A block does not count under a limit that cannot read the key's state.
 TEST_P(EveryStore, ABlockGoesWithTheStatesOfAnotherAlgorithm) {
   const auto store = GetParam().open();
   const Limit window("fixed_window 5/1m", "space");

@@ -73,7 +73,7 @@ class MetricsTest(SystemTest):
         self.assertEqual(ask("sum by (limit, outcome) (sluice_decisions_total)"),
                          {("api", "allowed"): "0", ("api", "denied"): "0",
                           ("login", "allowed"): "5", ("login", "denied"): "2",
-                          ("other", "allowed"): "1", ("other", "denied"): "0"})
+                          ("(other)", "allowed"): "1", ("(other)", "denied"): "0"})
         self.assertEqual(ask("sum by (protocol) (sluice_connections)")[("resp",)], "1")
         self.assertEqual(ask("sum by (protocol) (sluice_parse_errors_total)"),
                          {("http",): "1", ("resp",): "0"})

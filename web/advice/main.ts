@@ -76,8 +76,8 @@ function makeBursts(advice: Advice): HTMLElement {
       number("most", window.most)));
   return make("section", {}, make("h2", {}, "What keys ask for"),
       make("p", {class: "muted"}, "Units in any window of a length: half of the keys never ask ",
-          "for more than the first number, 90 % of them never for more than the second. A number ",
-          "above 300 is of windows up to a tenth longer."),
+          "for more than the first number, 90 % of them never for more than the second. Numbers ",
+          "above 300 are counted in windows that may be up to a tenth longer."),
       wide("What keys ask for", makeTable("Units in any window",
           ["Window", "Half", "90 %", "99 %", "Most"], [0], rows)));
 }
