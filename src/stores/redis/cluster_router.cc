@@ -148,11 +148,11 @@ class ClusterRouter final : public RedisRouter {
 
   // Asks one node after the other.
   void ask_next() {
-    Connection* const other = known_ ? nullptr : next_without_refusal();
-    if (other != nullptr) return ask(*other);
-    std::vector<Connection*> up;
-    for (Connection* connection : servers()) {
-      if (connection->is_up()) up.push_back(connection);
+    auto up = known_ ? std::vector<Connection*>() : without_refusal();
+    if (up.empty()) {
+      for (Connection* connection : servers()) {
+        if (connection->is_up()) up.push_back(connection);
+      }
     }
     if (!up.empty()) return ask(*up[asked_++ % up.size()]);
     // The first that is up will be asked.
@@ -190,12 +190,13 @@ class ClusterRouter final : public RedisRouter {
     connection.flush();
   }
 
-  // A node that is up and has not refused a map. Null if there is none.
-  Connection* next_without_refusal() {
+  // The nodes that are up and have not refused a map.
+  std::vector<Connection*> without_refusal() {
+    std::vector<Connection*> left;
     for (auto& [name, node] : nodes_) {
-      if (node.connection().is_up() && !node.has_refused) return &node.connection();
+      if (node.connection().is_up() && !node.has_refused) left.push_back(&node.connection());
     }
-    return nullptr;
+    return left;
   }
 
   // Once all nodes that are up have refused a map, no request waits for one.
@@ -205,7 +206,7 @@ class ClusterRouter final : public RedisRouter {
     for (auto& [name, node] : nodes_) {
       if (&node.connection() == &connection) node.has_refused = true;
     }
-    if (next_without_refusal() != nullptr) return;
+    if (!without_refusal().empty()) return;
     is_refused_ = true;
     worker().monitor().set_obstacle(error_);
     route_again({});
