@@ -158,6 +158,8 @@ class TwoAddresses : public ClientStreamTest {
       found.addresses.emplace_back(
           tcp::endpoint(boost::asio::ip::address_v4::loopback(), server->endpoint().port));
     }
+    if (servers_->is_first_doubled)
+      found.addresses.insert(found.addresses.begin(), found.addresses[0]);
     if (servers_->turn && servers_->lookups++ % 2 != 0) std::ranges::reverse(found.addresses);
     return found;
   }
@@ -176,6 +178,7 @@ class TwoAddresses : public ClientStreamTest {
     FakeServer second;
     bool turn = false;  // Each lookup finds them in the other order.
     int lookups = 0;
+    bool is_first_doubled = false;
   };
   static inline Servers* servers_ = nullptr;
   Servers two_;
@@ -200,6 +203,14 @@ TEST_F(TwoAddresses, AnUnusableOneIsSkippedWhereverItIsFound) {
     stream_->pass_over_address();
     for (int again = 0; again < 3; ++again) EXPECT_EQ(led_to(), 3 - left);
   }
+}
+
+// Two lines of /etc/hosts may say the same.
+TEST_F(TwoAddresses, AnUnusableOneIsSkippedWhereverItIsFoundTwice) {
+  two_.is_first_doubled = true;
+  EXPECT_EQ(led_to(), 1);
+  stream_->pass_over_address();
+  EXPECT_EQ(led_to(), 2);
 }
 
 TEST_F(TwoAddresses, OneThatRefusesIsFollowedByTheNext) {

@@ -48,8 +48,6 @@ class PipelineUser {
 };
 
 struct LookupResult;
-/// Asks the system: see client_stream.h.
-LookupResult look_up_host(const Endpoint& endpoint);
 
 struct PipelineOptions {
   Endpoint endpoint;
@@ -67,8 +65,8 @@ struct PipelineOptions {
   std::chrono::milliseconds most_pause{250};
   /// The pipeline closes the connection if a reply is longer.
   std::size_t max_reply_bytes = 64 * 1024 * 1024;
-  /// Finds the addresses of the endpoint's host: a test's own function, or the system's.
-  LookupResult (*look_up)(const Endpoint&) = look_up_host;
+  /// For tests: finds the addresses of the endpoint's host. Null: the system is asked.
+  LookupResult (*look_up)(const Endpoint&) = nullptr;
 };
 
 /// One connection to one server. From start() until the pipeline is destroyed it connects, and

@@ -463,8 +463,9 @@ void StreamServer::replace(std::vector<Service> services, const std::function<vo
   for (const Service& service : services) kept.push_back(take_listener(leaving, service));
   Listeners next = kept;
   try {
-    // Those that share a port come last: once a second socket has had it, the system lets others
-    // have it as well, until the first is closed. So it stays where a further address is refused.
+    // Those that share a port come last: once a second socket has had a port, the system lets other
+    // programs of this user have it as well, until the first socket is closed. So that is not so
+    // where another address is refused before.
     for (const bool shares_port : {false, true}) {
       for (std::size_t i = 0; i < services.size(); ++i) {
         const Listeners others = with_port_of(services[i].address, leaving);
