@@ -105,7 +105,8 @@ void LocalFallback::mirror(const KeyHash& key, Request request, const Decision& 
   request.cost = scaled_cost(request);
   store_.decide_at(place, request, at, here);
   if (here.allowed || request.operation != Operation::kTake) return;
-  // More than what is left of this process's share: then none is left, of an `&` in one part.
+  // This process's share has fewer units left than the store has admitted: takes what is left. (Of
+  // an `&`, what is left of the part that has least.)
   request.operation = Operation::kTakeUpTo;
   store_.decide_at(place, request, at, here);
 }

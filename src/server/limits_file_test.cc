@@ -210,6 +210,8 @@ TEST(LimitsFileTest, BoundsTheNumberOfLimits) {
 
 TEST(LimitsFileTest, SaysWhereYamlIsBroken) {
   EXPECT_TRUE(fault("limits: {login: \n").find(": this is not YAML: ") != std::string::npos);
+  EXPECT_TRUE(fault("limits: " + std::string(5000, '[')).find("nested too deeply") !=
+              std::string::npos);
   EXPECT_EQ(place("limits:\n  a: \"x").substr(0, 2), "2:");
   EXPECT_EQ(place("limits: *nobody"), "1:9");
 }

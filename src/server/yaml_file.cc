@@ -18,7 +18,7 @@
 namespace sluice {
 namespace {
 
-/// The two mistakes that yaml-cpp most often names so.
+/// What yaml-cpp most often means by messages that do not say it.
 std::string hint_for(const std::string& message) {
   if (message == "bad file") return " (its values are nested too deeply)";
   if (message != "illegal map value") return "";

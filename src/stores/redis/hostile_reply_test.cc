@@ -55,6 +55,19 @@ RedisOptions options_of(const FakeServer& server) {
   return {.servers = {server.endpoint()}, .deadline = 20s};
 }
 
+RedisOptions cluster_of(const FakeServer& server) {
+  RedisOptions options = options_of(server);
+  options.topology = Topology::kCluster;
+  return options;
+}
+
+RedisOptions sentinel_of(const FakeServer& server) {
+  RedisOptions options = options_of(server);
+  options.topology = Topology::kSentinel;
+  options.primary_name = "it";
+  return options;
+}
+
 // The reply to a call of the script for one key: it is fresh, and one unit of a bucket is admitted.
 std::string admission_of(const std::vector<std::string>& evalsha, Instant now) {
   const std::string number = evalsha.at(4).substr(0, 4);
@@ -74,10 +87,7 @@ TEST(RedisStore, ASentinelThatNamesWhatIsNoAddressKnowsNoPrimary) {
                                                         {"127.0.0.1", "0"},
                                                         {"127.0.0.1", "65536"}}) {
     FakeServer server;
-    RedisOptions options = options_of(server);
-    options.topology = Topology::kSentinel;
-    options.primary_name = "it";
-    Limited limited(options, "fixed_window 5/1h");
+    Limited limited(sentinel_of(server), "fixed_window 5/1h");
     auto pending = limited.submit("k");
     Peer peer = accept_store(server, 2);
     EXPECT_EQ(read_command(peer).front(), "SENTINEL");
@@ -127,9 +137,7 @@ TEST(RedisStore, AScriptThatIsNeverThereIsAskedForOnlySoOften) {
 TEST(RedisStore, AClusterNamesOnlySoManyNodes) {
   constexpr int kNodes = 1'000;
   FakeServer server;
-  RedisOptions options = options_of(server);
-  options.topology = Topology::kCluster;
-  Limited limited(options, "fixed_window 5/1h");
+  Limited limited(cluster_of(server), "fixed_window 5/1h");
   auto pending = limited.submit("k");
   Peer peer = accept_store(server, 3);
   EXPECT_EQ(read_command(peer).front(), "CLUSTER");
@@ -163,9 +171,7 @@ TEST(RedisStore, SaysWhyTheMapOfAClusterIsNotKnown) {
            {"*0\r\n", " knows no slots of a cluster"},
            {"+OK\r\n", " has told no map of a cluster"}}) {
     FakeServer server;
-    RedisOptions options = options_of(server);
-    options.topology = Topology::kCluster;
-    Limited limited(options, "fixed_window 5/1h");
+    Limited limited(cluster_of(server), "fixed_window 5/1h");
     auto pending = limited.submit("k");
     Peer peer = accept_store(server, 3);
     EXPECT_EQ(read_command(peer).front(), "CLUSTER");
@@ -183,9 +189,8 @@ TEST(RedisStore, SaysWhyTheMapOfAClusterIsNotKnown) {
 TEST(RedisStore, AMapOfAClusterIsAskedOfTheNextNodeIfOneHasNone) {
   FakeServer empty;
   FakeServer server;
-  RedisOptions options = options_of(empty);
+  RedisOptions options = cluster_of(empty);
   options.servers.push_back(server.endpoint());
-  options.topology = Topology::kCluster;
   Limited limited(options, "token_bucket 5/1h");
   auto pending = limited.submit("k");
   Peer first = accept_store(empty, 3);
@@ -203,10 +208,7 @@ TEST(RedisStore, AMapOfAClusterIsAskedOfTheNextNodeIfOneHasNone) {
 TEST(RedisStore, SaysWhyTheSentinelsTellNoPrimary) {
   FakeServer server;
   FakeServer primary;
-  RedisOptions options = options_of(server);
-  options.topology = Topology::kSentinel;
-  options.primary_name = "it";
-  Limited limited(options, "fixed_window 5/1h");
+  Limited limited(sentinel_of(server), "fixed_window 5/1h");
   auto pending = limited.submit("k");
   Peer peer = accept_store(server, 2);
   EXPECT_EQ(read_command(peer).front(), "SENTINEL");
@@ -229,9 +231,7 @@ TEST(RedisStore, SaysWhyTheSentinelsTellNoPrimary) {
 TEST(RedisStore, ARedirectionWithoutAnAddressAsksForTheMap) {
   for (const std::string to : {"?:7000", ":0"}) {
     FakeServer server;
-    RedisOptions options = options_of(server);
-    options.topology = Topology::kCluster;
-    Limited limited(options, "token_bucket 5/1m");
+    Limited limited(cluster_of(server), "token_bucket 5/1m");
     auto pending = limited.submit("k");
     Peer peer = accept_store(server, 3);
     EXPECT_EQ(read_command(peer).front(), "CLUSTER");

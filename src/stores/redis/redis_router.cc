@@ -150,6 +150,7 @@ void RedisRouter::on_refused(PendingRequest& request, Connection& connection,
     request.alone = request.alone || kind == Kind::kTryAgain;
     request.refusal = std::make_unique<const std::string>(connection.name() + ": " +
                                                           std::string(text.substr(0, kMostQuoted)));
+    // While a slot moves, a key that is asked about alone is mostly answered at once.
     ask_later(request, kind == Kind::kTryAgain);
   } else {
     const bool is_of_key = kind == Kind::kNoPerm;
@@ -159,13 +160,13 @@ void RedisRouter::on_refused(PendingRequest& request, Connection& connection,
   flush();
 }
 
-// If a server refuses soon after requests were asked again, the next pause is longer; but not while
-// a slot moves, which is over soon, and for a call that is then made alone.
-void RedisRouter::ask_later(PendingRequest& request, bool is_tried_again) {
+// If a server refuses soon after requests were sent again, the next pause is longer. `soon`: the
+// refusal will be over soon, so that the pause is the shortest, also for those that wait already.
+void RedisRouter::ask_later(PendingRequest& request, bool soon) {
   asked_later_.push_back(request);
-  if (later_.is_set() && (!is_tried_again || pause_ == kLater)) return;
+  if (later_.is_set() && (!soon || pause_ == kLater)) return;
   const bool is_again = RemoteWorker::Clock::now() - asked_again_at_ < kMostLater;
-  pause_ = is_again && !is_tried_again ? std::min(2 * pause_, kMostLater) : kLater;
+  pause_ = is_again && !soon ? std::min(2 * pause_, kMostLater) : kLater;
   later_.set(pause_);
 }
 

@@ -79,7 +79,7 @@ class RedisRouter : public Router, public ConnectionListener {
  private:
   void take(PendingRequest& request);
   void take_all(RequestList& requests);
-  void ask_later(PendingRequest& request, bool is_tried_again);
+  void ask_later(PendingRequest& request, bool soon);
   void follow(const ServerError& error, PendingRequest& request, Connection& from);
   void touch(Connection& connection);
 
