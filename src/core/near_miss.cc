@@ -4,6 +4,8 @@
 #include <array>
 #include <cassert>
 #include <cstddef>
+#include <cstdint>
+#include <numeric>
 #include <utility>
 
 namespace sluice {
@@ -12,23 +14,40 @@ namespace {
 constexpr std::size_t kMaxEdits = 2;
 constexpr std::size_t kMaxNameBytes = 64;
 
-// How many edits make one text the other (optimal string alignment). REQUIRES: both are at most
-// kMaxNameBytes long.
+// How many edits make one text the other (optimal string alignment), or any number above kMaxEdits
+// if there are more. With at most kMaxEdits edits, the i-th character becomes one from the
+// (i - kMaxEdits)-th to the (i + kMaxEdits)-th, so no others are compared (E. Ukkonen, "Algorithms
+// for Approximate String Matching", 1985). REQUIRES: both are at most kMaxNameBytes long.
 std::size_t count_edits(std::string_view a, std::string_view b) {
   assert(a.size() <= kMaxNameBytes && b.size() <= kMaxNameBytes);
-  using Row = std::array<std::size_t, kMaxNameBytes + 1>;
+  constexpr std::uint8_t kTooMany = kMaxEdits + 1;
+  // What both begin or end with is not edited.
+  const auto [a_begin, b_begin] = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
+  a = {a_begin, a.end()};
+  b = {b_begin, b.end()};
+  while (!a.empty() && !b.empty() && a.back() == b.back()) {
+    a.remove_suffix(1);
+    b.remove_suffix(1);
+  }
+  using Row = std::array<std::uint8_t, kMaxNameBytes + 2>;
   Row before_last{};
   Row last{};
   Row row{};
-  for (std::size_t j = 0; j <= b.size(); ++j) last[j] = j;
+  std::iota(last.begin(), last.end(), std::uint8_t{0});
   for (std::size_t i = 1; i <= a.size(); ++i) {
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t changed = last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
-      row[j] = std::min({last[j] + 1, row[j - 1] + 1, changed});
+    const std::size_t from = i > kMaxEdits ? i - kMaxEdits : 1;
+    const std::size_t to = std::min(b.size(), i + kMaxEdits);
+    row[from - 1] = from == 1 ? static_cast<std::uint8_t>(i) : kTooMany;
+    std::uint8_t fewest = row[from - 1];
+    for (std::size_t j = from; j <= to; ++j) {
+      int edits = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + (a[i - 1] != b[j - 1])});
       const bool is_swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
-      if (is_swapped) row[j] = std::min(row[j], before_last[j - 2] + 1);
+      if (is_swapped) edits = std::min(edits, before_last[j - 2] + 1);
+      row[j] = static_cast<std::uint8_t>(edits);
+      fewest = std::min(fewest, row[j]);
     }
+    if (fewest > kMaxEdits) return kTooMany;
+    row[to + 1] = kTooMany;  // The next row looks at one character more.
     before_last = std::exchange(last, row);
   }
   return last[b.size()];

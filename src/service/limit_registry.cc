@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "core/near_miss.h"
+#include "core/safe_text.h"
 
 namespace sluice {
 namespace {
@@ -18,7 +19,7 @@ bool looks_like_name(std::string_view text) {
 std::string unknown_limit(std::string_view name, const NamedLimits& named) {
   std::vector<std::string_view> names;
   for (const auto& limit : named.all()) names.push_back(limit->limit.space());
-  return "no limit is named '" + std::string(name) + "'" + suggest_name(name, names);
+  return "no limit is named '" + printable(name, kMaxNameBytes) + "'" + suggest_name(name, names);
 }
 
 }  // namespace

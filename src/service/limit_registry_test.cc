@@ -28,6 +28,7 @@ std::string error_of_name(LimitRegistry& registry, std::string_view text) {
 TEST(LimitRegistry, NamesWhatItCannotFind) {
   LimitRegistry registry = registry_of(std::make_shared<ScriptedStore>());
   EXPECT_EQ(error_of_name(registry, ""), "no limit is named ''");
+  EXPECT_EQ(error_of_name(registry, std::string_view("a\0b", 3)), "no limit is named 'a\\x00b'");
   EXPECT_THAT(error_of_name(registry, "5/1m"), HasSubstr("an algorithm's name is missing"));
 }
 
