@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <ctime>
 #include <string>
+#include <string_view>
 
 namespace sluice {
 namespace {
@@ -13,6 +15,9 @@ TEST(Overrides, APatternMatchesAnyCharactersForItsStars) {
   EXPECT_FALSE(matches("internal:*", "xinternal:a"));
   EXPECT_TRUE(matches("*", ""));
   EXPECT_TRUE(matches("**", "anything"));
+  EXPECT_TRUE(matches("a**b", "ab"));
+  EXPECT_TRUE(matches("**", std::string_view()));
+  EXPECT_FALSE(matches("*a*", std::string_view()));
   EXPECT_TRUE(matches("*.example", "a.b.example"));
   EXPECT_FALSE(matches("*.example", "a.example.b"));
   EXPECT_TRUE(matches("a*b*c", "abc"));
@@ -27,6 +32,18 @@ TEST(Overrides, APatternMatchesAnyCharactersForItsStars) {
   // No other character is special.
   EXPECT_FALSE(matches("a?c*", "abc"));
   EXPECT_TRUE(matches("[a].*", "[a].b"));
+}
+
+// The processor time is compared with that of a key of other characters, for which the search is
+// fast in any case.
+TEST(Overrides, AKeyOfOneCharacterTakesNoLongerThanOthers) {
+  const auto time_of = [](char character) {
+    const std::string key(60'000, character);
+    const std::clock_t begin = std::clock();
+    for (int i = 0; i < 100; ++i) EXPECT_FALSE(matches("*:team-042:*", key));
+    return std::clock() - begin;
+  };
+  EXPECT_LT(time_of(':'), 20 * (time_of('x') + CLOCKS_PER_SEC / 1'000));
 }
 
 using Kind = LimitOverride::Kind;
