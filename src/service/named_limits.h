@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -81,6 +82,12 @@ class NamedLimits {
   }
   /// In their order.
   std::span<const Shared> all() const { return all_; }
+  /// Under which their decisions are counted, and those of all others (0).
+  std::set<std::size_t> numbers() const {
+    std::set<std::size_t> numbers{0};
+    for (const Shared& limit : all_) numbers.insert(limit->number);
+    return numbers;
+  }
   /// See ServedLimits.
   bool expressions() const { return expressions_; }
 

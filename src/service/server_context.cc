@@ -20,7 +20,9 @@ ThreadContext::ThreadContext(const std::shared_ptr<Store>& store, const CurrentL
       counters(LimitHistory::kMostNumbers, slow),
       batch(store, counters),
       current_(current),
-      version_(current.version()) {}
+      version_(current.version()) {
+  counters.denied.keep(current.get()->numbers());
+}
 
 ServerContext::ServerContext(std::shared_ptr<Store> store, const ServedLimits& served,
                              std::size_t threads, ServerFacts facts)
@@ -60,6 +62,8 @@ void ServerContext::replace_limits(const ServedLimits& served) {
     throw;
   }
   served_ = served;
+  const std::set<std::size_t> numbers = named_.get()->numbers();
+  for (const auto& thread : threads_) thread->counters.denied.keep(numbers);
 }
 
 std::string ServerContext::name_of(std::uint16_t limit) const {

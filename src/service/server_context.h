@@ -160,7 +160,7 @@ class ServerContext {
   /// The keys that a named limit, or all others together (kOtherLimits), has denied most, at most
   /// `most`, the one denied most first. Throws UnknownLimit. Thread-safe.
   std::vector<KeyCount> top(std::string_view limit, std::size_t most) const;
-  static constexpr std::size_t kMaxTop = TopKeys::kCounters;
+  static constexpr std::size_t kMaxTop = TopKeys::kMostCounters;
   static constexpr std::size_t kUsualTop = 20;
 
   /// How often something was tried, and how it ended. Thread-safe.

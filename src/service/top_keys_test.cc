@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
 #include <string>
 #include <unordered_map>
 
@@ -54,12 +55,50 @@ TEST(TopKeysTest, BoundsTheErrorOfManyKeys) {
   for (const KeyCount& row : rows) {
     EXPECT_GE(row.count, truth[row.key]) << row.key;
     EXPECT_LE(row.count - row.error, truth[row.key]) << row.key;
-    EXPECT_LE(row.error, kAdded / TopKeys::kCounters) << row.key;
+    EXPECT_LE(row.error, kAdded / TopKeys::kMostCounters) << row.key;
     told[row.key] = row.count;
   }
   for (const auto& [key, count] : truth) {
-    if (count > kAdded / TopKeys::kCounters) EXPECT_TRUE(told.contains(key)) << key;
+    if (count > kAdded / TopKeys::kMostCounters) EXPECT_TRUE(told.contains(key)) << key;
   }
+}
+
+// The keys that are left are those seen most, and one that returns has what it may have lost as its
+// error.
+TEST(TopKeysTest, GoesOnWithFewerCounters) {
+  TopKeys keys(3);
+  for (const char* key : {"a", "a", "a", "b", "b", "c"}) keys.add(key);
+  keys.set_counters(2);
+  EXPECT_THAT(rows_of({&keys}), UnorderedElementsAre(KeyCount{"a", 3, 0}, KeyCount{"b", 2, 0}));
+  keys.add("c");
+  EXPECT_THAT(rows_of({&keys}), UnorderedElementsAre(KeyCount{"a", 3, 0}, KeyCount{"c", 3, 2}));
+}
+
+TEST(DeniedKeysTest, HaveABoundForAllLimitsTogether) {
+  std::set<std::size_t> limits;
+  for (std::size_t limit = 0; limit < 256; ++limit) limits.insert(limit);
+  const auto rows_in = [&](const DeniedKeys& denied) {
+    std::size_t rows = 0;
+    for (const std::size_t limit : limits) {
+      TopKeys::Merged merged;
+      std::uint64_t least = 0;
+      denied.merge_into(limit, merged, least);
+      rows += merged.size();
+    }
+    return rows;
+  };
+  DeniedKeys denied;
+  const auto add_all = [&] {
+    for (const std::size_t limit : limits) {
+      for (int key = 0; key < 1'000; ++key) denied.add(limit, std::to_string(key));
+    }
+  };
+  denied.keep(limits);
+  add_all();
+  EXPECT_EQ(rows_in(denied), DeniedKeys::kMostCounters);
+  // Those of limits that are served no more are forgotten.
+  denied.keep({0, 1});
+  EXPECT_EQ(rows_in(denied), 2 * DeniedKeys::kMostCounters / limits.size());
 }
 
 }  // namespace
