@@ -20,8 +20,9 @@ std::int64_t ns_since(SteadyClock::time_point begin) {
   return std::chrono::nanoseconds(SteadyClock::now() - begin).count();
 }
 
-// Whether no store knows of what is to be returned: an override granted it, or it is a permit that
-// a full store granted without a record (full=allow).
+// Whether no store knows of what is to be returned or settled: an override granted it, or a limit
+// in a dry run that would have denied it, or it is a permit that a full store granted without a
+// record (full=allow).
 bool is_unrecorded(const Request& request) {
   return request.giver == Source::kOverride ||
          (request.giver == Source::kFull && request.permit != 0);
@@ -32,8 +33,10 @@ std::optional<Decision> override_decision(LimitOverride::Kind kind, const Reques
   const bool is_returned = request.operation == Operation::kRenew ||
                            request.operation == Operation::kRelease ||
                            request.operation == Operation::kRefund;
-  // What no store has recorded is returned to no store, even if the override has gone since.
-  const bool is_free = is_returned && is_unrecorded(request);
+  // What no store has recorded is returned to no store, even if the override has gone since. A
+  // charge has such a giver if it settles what was reserved.
+  const bool is_settled = is_returned || request.operation == Operation::kCharge;
+  const bool is_free = is_settled && is_unrecorded(request);
   // A permit that the store granted before there was the override is renewed and released there.
   const bool is_lent = is_returned && request.permit != 0 && !is_free;
   if (request.operation == Operation::kReset || is_lent) return std::nullopt;

@@ -247,10 +247,12 @@ limits:
         self.assertEqual((status, together["allowed"], together["binding"]), (200, True, 1))
         self.assertEqual([part.get("would_deny", False) for part in together["parts"]],
                          [True, False, False])
-        # A reservation and a permit that the dry run gave are returned to no store.
-        reservation = ask("/v1/reserve", limit="trial", key="web")[1]["reservation"]
-        self.assertEqual(ask("/v1/commit", reservation=reservation, cost=0)[0], 200)
-        self.assertTrue(ask("/v1/check", limit="trial", key="web")[1]["would_deny"])
+        # What the dry run gave is returned to no store, nor is a higher cost charged there.
+        for cost in (0, 1_000):
+            reservation = ask("/v1/reserve", limit="trial", key="web")[1]["reservation"]
+            self.assertEqual(ask("/v1/commit", reservation=reservation, cost=cost)[0], 200)
+            decision = ask("/v1/check", limit="trial", key="web")[1]
+            self.assertTrue(decision["would_deny"] and decision["reset_after_ms"] <= 3_600_000)
         for _ in range(2):
             permit = ask("/v1/permits/acquire", limit="tried", key="big")[1]
             self.assertEqual(permit["lease_ms"], 300_000)
