@@ -11,9 +11,10 @@ import time
 import unittest
 
 from certificates import Certificates
-from harness import (BINARY, PATIENCE_S, Connection, Process, Server, SystemTest, await_true,
-                     command, free_port, open_socket, read_text, request, taken_address)
-from harness import write_text
+from fleet import MemcachedServer
+from harness import (BINARY, PATIENCE_S, Connection, Process, RedisServer, Server, SystemTest,
+                     await_true, command, free_port, open_socket, post, read_text, request,
+                     taken_address, write_text)
 
 LIMITS = "limits: {{api: token_bucket {}/24h, login: sliding_log 5/1h}}\n"
 
@@ -84,6 +85,45 @@ class Reload(SystemTest):
         self.write(self.listen() + LIMITS.format(13))
         server.await_output("reloaded: ", 3)
         self.assertEqual(server.output().count("reloaded"), 3, server.output())
+
+    def test_a_reservation_is_settled_by_the_present_limit(self):
+        stores = ["memory:", self.enterContext(RedisServer()).url,
+                  self.enterContext(MemcachedServer()).url]
+        for number, store in enumerate(stores):
+            with self.subTest(store):
+                self.port, http = free_port(), free_port()
+                listen = f"listen: {{resp: '127.0.0.1:{self.port}', http: '127.0.0.1:{http}'}}\n"
+                text = listen + f"store: '{store}'\nlimits: {{api: {{limit: %s}}}}\n"
+                self.path = os.path.join(self.folder, f"{number}.yaml")
+                self.write(text % "token_bucket 10/1h")
+                server = self.run_serve("--config", self.path)
+                connection = self.connect()
+                reserve = lambda: post(http, "/v1/reserve", {"limit": "api", "key": "k"})[2]
+                commit = lambda reserved, cost: post(
+                    http, "/v1/commit", {"reservation": reserved["reservation"], "cost": cost})
+                kept, lost, again = reserve(), reserve(), reserve()
+                # Three units were taken that come back in 18 minutes. The five that are charged now
+                # come back in 5 ms, and not in half an hour, as by the former limit.
+                self.write(text % "token_bucket 1000/1s")
+                server.signal(signal.SIGHUP)
+                server.await_output("reloaded: ", 1)
+                status, _, decision = commit(kept, 6)
+                self.assertEqual((status, decision["limit"]), (200, 1000))
+                self.assertLessEqual(decision["reset_after_ms"], 1_080_005)
+                # One of another kind begins fresh, and the former state does not replace its own:
+                # that of an override of the key, and then of the whole limit.
+                for reloads, (reserved, limit) in enumerate((
+                        (lost, "token_bucket 1000/1s, "
+                               "overrides: [{key: k, limit: fixed_window 10/24h}]"),
+                        (again, "sliding_log 10/24h")), 2):
+                    self.write(text % limit)
+                    server.signal(signal.SIGHUP)
+                    server.await_output("reloaded: ", reloads)
+                    self.assertEqual(connection.ask("SLUICE.CHECK", "api", "k", 10)[:3], [1, 10, 0])
+                    status, _, problem = commit(reserved, 0)
+                    self.assertEqual(status, 404)
+                    self.assertIn("another kind", problem["detail"])
+                    self.assertEqual(connection.ask("SLUICE.CHECK", "api", "k")[:3], [0, 10, 0])
 
     def test_in_a_folder_that_cannot_be_watched(self):
         """One that the server may not list. It warns, once, and takes a change on SIGHUP."""

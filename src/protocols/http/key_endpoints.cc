@@ -1,6 +1,7 @@
 #include <string>
 #include <utility>
 
+#include "algorithms/limit_definition.h"
 #include "core/arithmetic.h"
 #include "protocols/http/asking.h"
 #include "protocols/http/endpoints.h"
@@ -57,6 +58,32 @@ std::int64_t most_to_charge(const Exchange& exchange, const Reservations::Reserv
   // Of a full store that has admitted it, the cost is 0 because nothing was recorded.
   const bool reserved_none = reserved.cost == 0 && reserved.giver != Source::kFull;
   return reserved_none ? 0 : reserved.most_at_once;
+}
+
+// The limit by which a reservation is settled: the present one, if the limits have been replaced
+// since it was granted. Throws Problem if the key has another state now than the one charged.
+SharedLimit settled_by(ThreadState& thread, const Reservations::Reserved& reserved) {
+  const RegisteredLimit& granted = *reserved.limit;
+  if (!granted.limit.definition().is_named()) return reserved.limit;
+  // An override of another kind than its limit has a space of its own.
+  const auto parts_of = [](const BoundLimit& bound) { return bound.limit.definition().parts; };
+  const auto is_apart = [&](const RegisteredLimit& limit) {
+    return !keeps_state(parts_of(limit), parts_of(limit.bound_for(reserved.key)));
+  };
+  try {
+    const SharedLimit& present = thread.context.limits.find(granted.limit.space());
+    if (is_apart(granted) == is_apart(*present) &&
+        keeps_state(parts_of(granted.bound_for(reserved.key)),
+                    parts_of(present->bound_for(reserved.key)))) {
+      return present;
+    }
+  } catch (const UnknownLimit&) {
+    return reserved.limit;
+  }
+  throw Problem{.status = 404,
+                .detail =
+                    "the limit of the reservation has been replaced by one of another kind, "
+                    "and what was reserved is gone with it"};
 }
 
 }  // namespace
@@ -157,7 +184,7 @@ void run_commit(Exchange& exchange) {
                       "reserved by at most " +
                       std::to_string(most_more)};
   }
-  const SharedLimit limit = reserved.limit;
+  const SharedLimit limit = settled_by(thread, reserved);
   const Request request{.key = thread.arena->copy(reserved.key),
                         .operation = is_more ? Operation::kCharge : Operation::kRefund,
                         .cost = is_more ? actual - reserved.cost : reserved.cost - actual,
