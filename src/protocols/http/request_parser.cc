@@ -57,6 +57,20 @@ bool is_method(std::string_view text) {
   });
 }
 
+// Whether lines have a control character that does not end one. Beast takes any between the quotes
+// of a chunk's extension, where a proxy may see the end of a line.
+bool has_stray_control(std::string_view lines) {
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    if (lines.substr(i).starts_with(kLineEnd)) {
+      ++i;
+    } else if (lines[i] != '\t' &&
+               (static_cast<unsigned char>(lines[i]) < ' ' || lines[i] == '\x7f')) {
+      return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 /// Beast's parser, which writes what it finds into a Message.
@@ -273,6 +287,9 @@ RequestParser::Result RequestParser::read_body(std::string_view input) {
     const bool needs_more = error == beast::http::error::need_more;
     if (error && !needs_more) throw Problem{.detail = std::string(sentence_for(error))};
     const bool is_framing = body_.size() == body_bytes;
+    if (is_framing && !needs_more && has_stray_control(input.substr(0, bytes))) {
+      throw Problem{.detail = "a chunk's first line or the trailers have a control character"};
+    }
     if (is_framing && (needs_more ? input.size() : bytes) > kMaxHeadBytes) {
       throw Problem{.status = 431, .detail = "a chunk's first line or the trailers are too long"};
     }

@@ -100,6 +100,7 @@ TEST(RequestParserTest, ReadsChunks) {
   EXPECT_EQ(read_one(head + "2;a=b\nhe\n3\nllo\n0\n\n"),
             "POST / 1.1 keeps host=x body=hello" + read);
   EXPECT_EQ(read_one(head + "0\n\n"), "POST / 1.1 keeps host=x body=" + read);
+  EXPECT_EQ(read_one(head + "1;b=\"c\td\"\na\n0\n\n"), "POST / 1.1 keeps host=x body=a" + read);
   // A trailer after the last chunk is not a header of the request.
   EXPECT_EQ(read_one(head + "1\na\n0\nHost: y\nX: y\n\n"), "POST / 1.1 keeps host=x body=a" + read);
 }
@@ -173,7 +174,8 @@ TEST(RequestParserTest, RefusesBadChunks) {
   const std::string head = "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
   for (const std::string body :
        {"x\r\na\r\n0\r\n\r\n", "1\r\nab\r\n0\r\n\r\n", "-1\r\na\r\n", "1 \r\na\r\n0\r\n\r\n",
-        "1\na\r\n0\r\n\r\n", "10000000000000000\r\na\r\n"}) {
+        "1\na\r\n0\r\n\r\n", "10000000000000000\r\na\r\n", "1;b=\"\n\"\r\na\r\n0\r\n\r\n",
+        "1;b=\"\x01\"\r\na\r\n0\r\n\r\n", "0\r\nA: b\x01\r\n\r\n"}) {
     const std::vector<std::string> found = read_all(head + body);
     ASSERT_EQ(found.size(), 1U) << body;
     EXPECT_TRUE(found[0].starts_with("400 ") || found[0].starts_with("413 ")) << body << found[0];
