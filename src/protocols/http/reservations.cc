@@ -2,6 +2,7 @@
 
 #include <openssl/crypto.h>
 
+#include <algorithm>
 #include <array>
 #include <cassert>
 #include <charconv>
@@ -61,8 +62,9 @@ std::string Reservations::secret_of(std::uint64_t number) const {
 
 std::optional<Reservations::Place> Reservations::take_place(std::size_t key_bytes, Instant now) {
   const std::lock_guard lock(mutex_);
-  forget_expired(now);
-  if (held_ >= kMost || key_bytes > kMostKeyBytes - key_bytes_) return std::nullopt;
+  const auto is_full = [&] { return held_ >= kMost || key_bytes > kMostKeyBytes - key_bytes_; };
+  while (forget_expired(now) && is_full()) continue;
+  if (is_full()) return std::nullopt;
   ++held_;
   key_bytes_ += key_bytes;
   return Place(*this, key_bytes);
@@ -110,7 +112,7 @@ Reservations::CommitStart Reservations::begin_commit(std::string_view text, Inst
   if (!are_equal(name.secret, secret_of(name.number))) return {};
   const std::lock_guard lock(mutex_);
   forget_expired(now);
-  if (name.number < oldest_ || name.number >= next_) return {};
+  if (name.number < first_held(now) || name.number >= next_) return {};
   const auto at = entries_.find(name.number);
   if (at == entries_.end()) return {.found = Found::kCommitted};
   if (at->second.is_committing) return {.found = Found::kCommitting};
@@ -129,12 +131,22 @@ void Reservations::put_back(std::uint64_t number) {
   if (at != entries_.end()) at->second.is_committing = false;
 }
 
-void Reservations::forget_expired(Instant now) {
-  while (!expiries_.empty() && expiries_.front().at + kTogetherNs <= now) {
+// The number of the first reservation that has not expired. REQUIRES: mutex_ is held.
+std::uint64_t Reservations::first_held(Instant now) const {
+  const auto has_expired = [&](const Expiry& expiry) { return expiry.at + kTogetherNs <= now; };
+  const auto first = std::ranges::partition_point(expiries_, has_expired);
+  return first == expiries_.end() ? next_ : first->first;
+}
+
+// Returns whether there may be more. REQUIRES: mutex_ is held.
+bool Reservations::forget_expired(Instant now) {
+  const std::uint64_t end = std::min(first_held(now), oldest_ + kForgottenAtOnce);
+  for (; oldest_ < end; ++oldest_) erase(oldest_);
+  // Those before have no number left.
+  while (!expiries_.empty() && (expiries_.size() > 1 ? expiries_[1].first : next_) <= oldest_) {
     expiries_.pop_front();
-    const std::uint64_t end = expiries_.empty() ? next_ : expiries_.front().first;
-    for (; oldest_ < end; ++oldest_) erase(oldest_);
   }
+  return oldest_ < first_held(now);
 }
 
 }  // namespace sluice::http

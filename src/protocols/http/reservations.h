@@ -128,6 +128,8 @@ class Reservations {
     std::uint64_t first = 0;
   };
   static constexpr std::int64_t kTogetherNs = 10 * kMillisecondNs;
+  /// A call forgets so many at most, so that none waits long for others to be forgotten.
+  static constexpr std::uint64_t kForgottenAtOnce = 256;
 
   /// A reservation's name is the server's number, its own, and this.
   std::string secret_of(std::uint64_t number) const;
@@ -135,7 +137,8 @@ class Reservations {
   void erase(std::uint64_t number);
   void end_commit(std::uint64_t number);
   void put_back(std::uint64_t number);
-  void forget_expired(Instant now);
+  std::uint64_t first_held(Instant now) const;
+  bool forget_expired(Instant now);
 
   const std::uint64_t server_;
   const KeyHasher secrets_;
@@ -143,7 +146,7 @@ class Reservations {
   // Guarded by mutex_:
   std::size_t held_ = 0;       // And places.
   std::size_t key_bytes_ = 0;  // Of all that are held, and of places.
-  std::uint64_t oldest_ = 0;   // All before it have expired.
+  std::uint64_t oldest_ = 0;   // All before it have been forgotten.
   std::uint64_t next_ = 0;
   std::unordered_map<std::uint64_t, Entry> entries_;  // By number; committed ones are not there.
   std::deque<Expiry> expiries_;

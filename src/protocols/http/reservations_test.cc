@@ -72,6 +72,20 @@ TEST(ReservationsTest, ForgetsThemInTime) {
   EXPECT_EQ(take(reservations, names[9], end + 3 * kSecondNs), Found::kHeld);
 }
 
+// However many they are, of which a call forgets only some.
+TEST(ReservationsTest, ManyExpireTogether) {
+  Reservations reservations;
+  const std::string first = hold(reservations, kStart);
+  std::string last;
+  for (std::size_t i = 1; i < Reservations::kMost; ++i) last = hold(reservations, kStart);
+  const Instant end = kStart + 2 * Reservations::kExpiresNs;
+  EXPECT_EQ(take(reservations, last, end), Found::kUnknown);
+  EXPECT_EQ(take(reservations, first, end), Found::kUnknown);
+  const std::string next = hold(reservations, end);
+  EXPECT_EQ(take(reservations, next, end), Found::kHeld);
+  EXPECT_EQ(take(reservations, last, end), Found::kUnknown);
+}
+
 TEST(ReservationsTest, HoldsABoundedNumber) {
   Reservations reservations;
   std::string first = hold(reservations, kStart);
