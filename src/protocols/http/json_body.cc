@@ -1,6 +1,7 @@
 #include "protocols/http/json_body.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "protocols/http/parse_json.h"
 
@@ -8,6 +9,9 @@ namespace sluice::http {
 namespace {
 
 namespace json = boost::json;
+
+// Up to this a double has every integer.
+constexpr double kMostExact = 9'007'199'254'740'992;
 
 bool is_json(std::string_view content_type) {
   std::string_view type = content_type.substr(0, content_type.find(';'));
@@ -63,9 +67,14 @@ std::int64_t Members::integer(std::string_view name, Range range,
                               std::optional<std::int64_t> absent) {
   const json::value* const value = absent ? find(name) : &require(name);
   if (value == nullptr) return *absent;
-  if (const auto* number = value->if_int64()) {
-    if (*number >= range.least && *number <= range.most) return *number;
+  // A number with a fraction of zero is an integer in JSON Schema, and some clients write 1.0
+  // for 1.
+  std::optional<std::int64_t> number;
+  if (const auto* integer = value->if_int64()) number = *integer;
+  if (const auto* real = value->if_double(); real != nullptr && std::abs(*real) <= kMostExact) {
+    if (std::trunc(*real) == *real) number = static_cast<std::int64_t>(*real);
   }
+  if (number && *number >= range.least && *number <= range.most) return *number;
   refuse("the member " + quoted_name(name) + " must be an integer from " +
          std::to_string(range.least) + " to " + std::to_string(range.most));
 }
