@@ -141,15 +141,12 @@ auto visit_part(Parts parts, std::size_t index, Visit visit) {
 }  // namespace
 
 void write_key(Parts parts, Cell key, ByteWriter& output) {
-  for (std::size_t i = 0; i < parts.size(); ++i) write_key_part(parts, i, key, output);
-}
-
-void write_key_part(Parts parts, std::size_t index, Cell key, ByteWriter& output) {
-  assert(index < parts.size());
-  if (index == 0) output.put(blocked_until(key));
-  visit_part(parts, index, [&]<class A>(const typename A::Params& params) {
-    write_part<A>(load<A>(params, part_of(key, index)), output);
-  });
+  output.put(blocked_until(key));
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    visit_part(parts, i, [&]<class A>(const typename A::Params& params) {
+      write_part<A>(load<A>(params, part_of(key, i)), output);
+    });
+  }
 }
 
 bool read_key(Parts parts, ByteReader& input, KeyImage& image) {

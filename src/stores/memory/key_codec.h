@@ -100,9 +100,6 @@ struct KeyImage {
 
 /// Appends the states of a key that is judged by these parts.
 void write_key(Parts parts, Cell key, ByteWriter& output);
-/// The same in pieces, which may be taken at different times: the end of the key's block comes with
-/// part 0. REQUIRES: index < parts.size(); called for 0, 1, ... in order.
-void write_key_part(Parts parts, std::size_t index, Cell key, ByteWriter& output);
 
 /// Reads what write_key() wrote. Returns false if it cannot be the states of such a key.
 bool read_key(Parts parts, ByteReader& input, KeyImage& image);

@@ -15,7 +15,6 @@ namespace {
 
 using memory::ByteReader;
 using memory::ByteWriter;
-using memory::Cell;
 using memory::KeyImage;
 using memory::LimitId;
 using memory::LimitTable;
@@ -81,7 +80,7 @@ class Writer {
   }
 
  private:
-  enum class Step : std::uint8_t { kCopied, kTooMuch, kMoreRoom, kByParts };
+  enum class Step : std::uint8_t { kCopied, kTooMuch, kMoreRoom };
 
   void write_block(BlockKind kind, std::string_view bytes) {
     assert(bytes.size() <= kMostBlockBytes);
@@ -108,9 +107,6 @@ class Writer {
         case Step::kMoreRoom:
           make_room(2 * needed_);
           break;
-        case Step::kByParts:
-          for (const Tag tag : large_) copy_by_parts(table_.shard(index), tag);
-          [[fallthrough]];
         case Step::kCopied:
           write_copied();
           from += halves;
@@ -134,8 +130,7 @@ class Writer {
       record_bytes += memory::record_bytes(slot.cell);
       ++keys;
     });
-    const bool is_large = record_bytes > kRecordBytesAtOnce;
-    if (!alone && is_large) return Step::kTooMuch;
+    if (!alone && record_bytes > kRecordBytesAtOnce) return Step::kTooMuch;
     needed_ = 2 * sizeof(std::uint32_t) + record_bytes + keys * kMostKeyBytes;
     if (needed_ > bytes_.capacity()) return Step::kMoreRoom;
     bytes_.clear();
@@ -143,66 +138,16 @@ class Writer {
     ByteWriter output(bytes_);
     output.put(static_cast<std::uint32_t>(index));
     output.put(shard.size());
-    large_.clear();
-    shard.visit_range(from, to, [&](const Slot& slot) {
-      if (is_large) {
-        large_.push_back(slot.tag);
-      } else {
-        copy_key(slot, output);
-      }
-    });
-    count_step(0);
-    return is_large ? Step::kByParts : Step::kCopied;
-  }
-
-  // Copies a key, if it is still there, behind those that have been copied: each part in a step.
-  void copy_by_parts(Shard& shard, Tag tag) {
-    const std::size_t begin = bytes_.size();
-    ByteWriter output(bytes_);
-    LimitId limit = 0;
-    for (std::size_t done = 0, count = 1; done < count;) {
-      std::unique_lock lock(shard.lock);
-      const Cell* cell = shard.find(tag);
-      const LimitId now = cell != nullptr ? shard.limit_of(cell) : LimitId{0};
-      if (now != limit) {  // The first time, or the key was forgotten meanwhile.
-        bytes_.resize(begin);
-        done = 0;
-        limit = now;
-      }
-      if (limit == 0) return bytes_.resize(begin);
-      // Other threads may replace them: by others of the same kind, unless no request finds the
-      // limit's keys any more.
-      const auto& parts = limits_.parts(limit);
-      if (parts.empty()) return bytes_.resize(begin);
-      needed_ = bytes_.size() + memory::record_bytes(*cell) + kMostKeyBytes;
-      if (needed_ > bytes_.capacity()) {
-        lock.unlock();
-        add_room(needed_);
-        continue;
-      }
-      const std::size_t before = bytes_.size();
-      if (done == 0) begin_key(tag, limit, parts, output);
-      count = parts.size();
-      memory::write_key_part(parts, done++, *cell, output);
-      count_step(before);
-    }
-    ++keys_;
-  }
-
-  void count_step(std::size_t before) {
-    summary_.largest_step = std::max(summary_.largest_step, bytes_.size() - before);
-  }
-
-  void begin_key(Tag tag, LimitId limit, const std::vector<AnyPart>& parts, ByteWriter& output) {
-    keep_limit(limit, parts);
-    output.put(tag);
-    output.put(limit);
+    shard.visit_range(from, to, [&](const Slot& slot) { copy_key(slot, output); });
+    return Step::kCopied;
   }
 
   void copy_key(const Slot& slot, ByteWriter& output) {
     const auto& parts = limits_.parts(slot.limit);
     if (parts.empty()) return;
-    begin_key(slot.tag, slot.limit, parts, output);
+    keep_limit(slot.limit, parts);
+    output.put(slot.tag);
+    output.put(slot.limit);
     write_key(parts, slot.cell, output);
     ++keys_;
   }
@@ -226,12 +171,6 @@ class Writer {
   void make_room(std::size_t bytes) {
     bytes_.clear();
     bytes_.resize(bytes);
-  }
-  // The same, and keeps what has been copied.
-  void add_room(std::size_t bytes) {
-    const std::size_t before = bytes_.size();
-    bytes_.resize(bytes);
-    bytes_.resize(before);
   }
 
   void write_copied() {
@@ -263,7 +202,6 @@ class Writer {
   std::uint64_t keys_ = 0;
   std::vector<std::pair<LimitId, LimitTable::Image>> new_limits_;
   std::size_t needed_ = 0;
-  std::vector<Tag> large_;  // The keys of the last step that are copied by parts instead.
 };
 
 class Loader {

@@ -24,8 +24,6 @@ struct SnapshotSummary {
   Instant written_at = 0;
   /// The keys that were written or loaded.
   std::uint64_t keys = 0;
-  /// When it was written: the most bytes that were copied at a time, with a shard's lock.
-  std::size_t largest_step = 0;
   /// When it was loaded: the keys that are as if never seen by now, and those for which the store
   /// has no room.
   std::uint64_t fresh = 0;
@@ -46,11 +44,10 @@ using ReadBytes = std::function<std::size_t(std::span<char> room)>;
 /// its number is part of. So every byte that is missing, changed or out of place is found.
 ///
 /// Other threads go on deciding: a shard is copied in steps of a few microseconds, each with the
-/// shard's lock. A step has 32 lines, or fewer if these have more than 256 KiB of records. A single
-/// key of more is copied in a step for each part of its `&`, which takes longest for a sliding_log
-/// of 65,536 entries (1 MiB). So a key, or each part of a large one, has the state of some instant
-/// between the first step and the last, and what is charged together meanwhile may be written
-/// before and after.
+/// shard's lock. A step has 32 lines, or fewer if these have more than 256 KiB of records. A key of
+/// more is a step, which takes longest with kMaxParts sliding_logs of 65,536 entries: 8 MiB, half a
+/// millisecond. So a key has the state of some instant between the first step and the last, and
+/// what is charged together meanwhile may be written before and after.
 ///
 /// `now` is the time by the store's clock. Throws what `write` throws.
 SnapshotSummary write_snapshot(MemoryStore& store, Instant now, const WriteBytes& write);
