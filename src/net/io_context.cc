@@ -14,8 +14,6 @@ IoContext::IoContext() : asio_(std::make_shared<boost::asio::io_context>(1)) {
   asio_->get_executor().on_work_started();
 }
 
-IoContext::~IoContext() = default;
-
 void IoContext::post(std::function<void()> task) {
   boost::asio::post(*asio_, std::move(task));
 }

@@ -21,7 +21,6 @@ class IoContext final {
 
   /// Throws std::system_error where the system has no descriptor left.
   IoContext();
-  ~IoContext();
   IoContext(const IoContext&) = delete;
   IoContext& operator=(const IoContext&) = delete;
 

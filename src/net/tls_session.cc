@@ -57,8 +57,6 @@ TlsSession::TlsSession(const TlsServer& server)
   ::SSL_set_accept_state(ssl_.get());
 }
 
-TlsSession::~TlsSession() = default;
-
 bool TlsSession::shake_hands() {
   ::ERR_clear_error();
   const int result = ::SSL_do_handshake(ssl_.get());

@@ -17,7 +17,6 @@ namespace sluice {
 class TlsSession final {
  public:
   explicit TlsSession(const TlsServer& server);
-  ~TlsSession();
   TlsSession(const TlsSession&) = delete;
   TlsSession& operator=(const TlsSession&) = delete;
 

@@ -44,7 +44,7 @@ void Connection::Call::write(std::string& output) {
     key.append_command(output, static_cast<std::uint32_t>(keys_.size()));
     keys_.push_back(&key);
   }
-  append_end(output);
+  output += "mn\r\n";  // Ends the call.
 }
 
 // False if this cannot be the reply to the commands.
@@ -83,8 +83,6 @@ Connection::Connection(IoContext& context, const Endpoint& server,
     : owner_(owner),
       health_("memcached " + server.text(), deadline, monitor),
       pipeline_(context, health_.pipeline_options(server, kMaxInFlight), *this) {}
-
-Connection::~Connection() = default;
 
 std::string_view Connection::why_not(Clock::time_point now) const {
   return health_.why_not(pipeline_, now);

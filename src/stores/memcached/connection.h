@@ -118,7 +118,6 @@ class Connection final : public PipelineUser {
   /// it. Throws as RequestPipeline does.
   Connection(IoContext& context, const Endpoint& server, std::chrono::nanoseconds deadline,
              KeyOwner& owner, StoreMonitor* monitor = nullptr);
-  ~Connection() override;
 
   /// Begins to connect. REQUIRES: called once.
   void start() { pipeline_.start(); }

@@ -91,10 +91,6 @@ void append_delete(std::string& output, std::string_view key, std::optional<std:
   output.append(kLineEnd);
 }
 
-void append_end(std::string& output) {
-  output += "mn\r\n";
-}
-
 std::optional<Version> read_version(std::string_view reply) {
   constexpr std::string_view kBegin = "VERSION ";
   if (!reply.starts_with(kBegin)) return std::nullopt;

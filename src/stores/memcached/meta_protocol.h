@@ -44,9 +44,6 @@ void append_set(std::string& output, const Write& write, std::uint32_t number);
 void append_delete(std::string& output, std::string_view key, std::optional<std::uint64_t> token,
                    std::uint32_t number);
 
-/// Ends a call.
-void append_end(std::string& output);
-
 /// Above this a server reads an expiry as a date: 30 days, in seconds.
 inline constexpr std::int64_t kMostRelativeExpiry = 60 * 60 * 24 * 30;
 /// The last date that a server can read.

@@ -22,15 +22,11 @@ TEST(MetaProtocol, WritesCommands) {
       {.key = "k", .value = "a\r\nb", .expiry_s = 61, .token = 7, .written_s = 1'700'000'000}, 1);
   append_set(output, {.key = "k", .value = "", .expiry_s = 2, .token = std::nullopt}, 2);
   append_delete(output, "k", 9, 3);
-  append_delete(output, "k", std::nullopt, 4);
-  append_end(output);
   EXPECT_EQ(output,
             "mg k v c f O0\r\n"
             "ms k 4 T61 F1700000000 C7 c O1\r\na\r\nb\r\n"
             "ms k 0 T2 F0 ME c O2\r\n\r\n"
-            "md k C9 O3\r\n"
-            "md k O4\r\n"
-            "mn\r\n");
+            "md k C9 O3\r\n");
 }
 
 TEST(MetaProtocol, ReadsReplies) {
