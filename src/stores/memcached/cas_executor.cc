@@ -12,8 +12,6 @@ namespace {
 
 using Step = KeyEntry::Step;
 
-constexpr std::size_t kMaxSweptAtOnce = 512;
-
 // The bytes of an entry, including what the table and the allocator add.
 std::size_t bytes_of(const KeyEntry& key) {
   constexpr std::size_t kBeside = 96;
@@ -64,7 +62,7 @@ void CasExecutor::route(PendingRequest& pending) {
   KeyEntry& key = is_known ? found->second : entry_of(name_, connection);
   pending.holder = &key;
   key.waiting.push_back(pending);
-  if (!joins) begin_round(key, Step::kRead);
+  if (!joins) begin_round(key);
 }
 
 void CasExecutor::flush() {
@@ -90,13 +88,13 @@ KeyEntry& CasExecutor::entry_of(const std::string& name, Connection& connection)
   return key;
 }
 
-void CasExecutor::begin_round(KeyEntry& key, Step step) {
+void CasExecutor::begin_round(KeyEntry& key) {
   assert(!key.under_way);
   if (key.written_token != 0) kept_bytes_ -= bytes_of(key);
   key.under_way = true;
   ++under_way_;
   key.losses = 0;
-  key.step = step;
+  key.step = Step::kRead;
   key.connection.send(key);
 }
 
@@ -117,7 +115,6 @@ void CasExecutor::end_round(KeyEntry& key) {
     kept_bytes_ += bytes_of(key);
     make_room();
   }
-  if (swept_) sweep_on();
 }
 
 void CasExecutor::make_room() {
@@ -228,7 +225,6 @@ bool CasExecutor::prepare_write(KeyEntry& key, Instant now) {
 
 void CasExecutor::on_written(KeyEntry& key, const MetaReply& reply) {
   if (reply.code == Code::kDone) {
-    note_written(key);
     if (key.step == Step::kWrite) key.written_token = reply.token;
     key.written_on = key.connection.number();
     key.losses = 0;
@@ -262,7 +258,6 @@ void CasExecutor::end_pause() {
 // connection.
 void CasExecutor::on_lost(KeyEntry& key, Loss loss, std::string_view why) {
   if (key.changes() && loss == Loss::kUnknown) {
-    note_written(key);
     for (PendingRequest& pending : key.judged) pending.may_be_done = true;
     fail(key.judged, why);
     return next_round(key);
@@ -283,36 +278,6 @@ void CasExecutor::fail(RequestList& pending, std::string_view why) {
 void CasExecutor::fail_waiting(KeyEntry& key, std::string_view why) {
   fail(key.waiting, why);
   end_round(key);
-}
-
-// Remembers a key that is new on the server, for sweep().
-void CasExecutor::note_written(const KeyEntry& key) {
-  if (!options_.virtual_time || key.token || key.step == Step::kRemove) return;
-  if (written_.size() == kMaxWritten) written_.pop_front();
-  written_.push_back(*key.name);
-}
-
-void CasExecutor::sweep(std::function<void()> done) {
-  swept_ = std::move(done);
-  sweep_on();
-}
-
-// Called again when a round ends.
-void CasExecutor::sweep_on() {
-  const auto now = RemoteWorker::Clock::now();
-  while (!written_.empty() && under_way_ < kMaxSweptAtOnce) {
-    const std::string name = std::move(written_.front());
-    written_.pop_front();
-    Connection& connection = connection_of(name);
-    if (!connection.why_not(now).empty()) continue;
-    KeyEntry& key = entry_of(name, connection);
-    if (key.under_way) continue;
-    begin_round(key, Step::kRemove);
-    key.token.reset();
-    key.written_token = 0;
-  }
-  flush();
-  if (under_way_ == 0) std::exchange(swept_, nullptr)();
 }
 
 }  // namespace sluice::memcached

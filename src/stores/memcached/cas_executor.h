@@ -2,8 +2,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <deque>
-#include <functional>
 #include <memory>
 #include <random>
 #include <span>
@@ -43,13 +41,9 @@ class CasExecutor final : public Router, public KeyOwner {
   /// that two processes do not keep overtaking each other.
   static constexpr unsigned kLossesBeforePause = 8;
   static constexpr std::chrono::microseconds kLongestPause{1'000};
-  /// Names of written keys that are remembered, to be removed by sweep().
-  static constexpr std::size_t kMaxWritten = 1'000'000;
 
   /// Both outlive it. Throws StoreError where a TLS file cannot be used.
   CasExecutor(const MemcachedOptions& options, RemoteWorker& worker);
-  /// Its connections report the commands in flight as lost: that must not begin further removals.
-  ~CasExecutor() override { swept_ = nullptr; }
 
   /// They must be started before the first request. Those of one server are next to each other.
   std::span<const std::unique_ptr<Connection>> connections() const { return connections_; }
@@ -62,14 +56,10 @@ class CasExecutor final : public Router, public KeyOwner {
   void on_reply(KeyEntry& key, const MetaReply& reply) override;
   void on_lost(KeyEntry& key, Loss loss, std::string_view why) override;
 
-  /// In virtual time, after the last request: removes the keys that were written, the last
-  /// kMaxWritten of them (others expire), and calls `done` once no removal is under way any more.
-  void sweep(std::function<void()> done);
-
  private:
   Connection& connection_of(std::string_view name) const;
   KeyEntry& entry_of(const std::string& name, Connection& connection);
-  void begin_round(KeyEntry& key, KeyEntry::Step step);
+  void begin_round(KeyEntry& key);
   void next_round(KeyEntry& key);
   void end_round(KeyEntry& key);
   void make_room();
@@ -84,8 +74,6 @@ class CasExecutor final : public Router, public KeyOwner {
   void answer(RequestList& pending);
   void fail(RequestList& pending, std::string_view why);
   void fail_waiting(KeyEntry& key, std::string_view why);
-  void note_written(const KeyEntry& key);
-  void sweep_on();
 
   const MemcachedOptions& options_;
   RemoteWorker& worker_;
@@ -101,8 +89,6 @@ class CasExecutor final : public Router, public KeyOwner {
   KeyState state_;    // Of the key that is judged.
   std::string name_;  // Of the key that is looked for.
   std::string late_;  // What abandon() returned last.
-  std::deque<std::string> written_;
-  std::function<void()> swept_;  // While sweeping.
   // Destroyed first: they return the keys that they carry.
   std::vector<std::unique_ptr<Connection>> connections_;
 };

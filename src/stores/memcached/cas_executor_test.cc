@@ -5,7 +5,6 @@
 
 #include <gmock/gmock.h>
 
-#include <array>
 #include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <deque>
@@ -336,35 +335,12 @@ TEST_F(CasExecutorTest, OnlyAMemcachedWithMetaCommandsIsUsed) {
               HasSubstr("memcached a:1 says 'ERROR' to a meta command"));
 }
 
-TEST_F(CasExecutorTest, ASweepEndsOnceWhereTheServerGoesMeanwhile) {
-  options_.virtual_time = true;
-  write_first("a", 1, 7);
-  write_first("b", 1, 8);
-  int swept = 0;
-  on_worker([&] { executor_.sweep([&] { ++swept; }); });
-  EXPECT_EQ(swept, 0);
-  lose_server();
-  EXPECT_EQ(swept, 1);
-}
-
 // A connection to a memcached whose replies the test makes, up to where the server is asked.
 Peer accept_connection(FakeServer& server) {
   Peer peer = server.accept();
   peer.lines(2);
   peer.send("VERSION 1.6.21\r\nMN\r\n");
   return peer;
-}
-
-// Reads the commands of a call, and answers each in this way.
-void answer_call(Peer& peer, std::string_view reply) {
-  std::string replies;
-  int commands = 0;
-  for (std::string line = peer.line(); line != "mn\r\n"; line = peer.line()) {
-    ASSERT_FALSE(line.empty());
-    if (!line.starts_with("mg ") && !line.starts_with("ms ")) continue;  // A value.
-    replies += std::string(reply) + " O" + std::to_string(commands++) + "\r\n";
-  }
-  peer.send(replies + "MN\r\n");
 }
 
 // This process had no processor time: the server was in time.
@@ -395,41 +371,6 @@ TEST(MemcachedConnection, AServerWhoseReplyIsUnreadIsNotSilent) {
   peer.send("EN O0\r\nMN\r\n");
   // It has arrived after a moment.
   servers::await("the reply", [&] { return connection.why_not(later).empty(); });
-}
-
-// The store has waited long enough for the removals, some of which are still in flight.
-TEST(CasExecutor, MayBeDestroyedWhileItSweeps) {
-  FakeServer server;
-  const MemcachedOptions options{
-      .servers = {server.endpoint()}, .deadline = 1min, .connections = 2, .virtual_time = true};
-  const Limit limit("fixed_window 50/1h", "login");
-  MemcachedSpace space("sluice", limit.definition());
-  RemoteWorker worker({.deadline = options.deadline});
-  auto executor = std::make_unique<CasExecutor>(options, worker);
-  for (const auto& connection : executor->connections()) connection->start();
-  worker.start(*executor);
-  std::array peers{accept_connection(server), accept_connection(server)};
-
-  std::array<std::string, 32> keys;
-  std::vector<Request> requests;
-  for (std::size_t i = 0; i < keys.size(); ++i) {
-    keys[i] = "k" + std::to_string(i);
-    requests.push_back({.limit = &limit.definition(), .space = &space, .key = keys[i]});
-  }
-  std::promise<void> written;
-  auto batch = std::make_unique<Batch>(requests, Batch::Mode::kEach, kNow);
-  batch->completion = [&](const Batch&) { written.set_value(); };
-  worker.submit(std::move(batch));
-  for (Peer& peer : peers) answer_call(peer, "EN");
-  for (Peer& peer : peers) answer_call(peer, "HD c7");
-  written.get_future().get();
-
-  int swept = 0;
-  worker.post([&] { executor->sweep([&] { ++swept; }); });
-  for (Peer& peer : peers) EXPECT_THAT(peer.line(), StartsWith("md "));
-  worker.stop();
-  executor.reset();
-  EXPECT_EQ(swept, 0);
 }
 
 // What this process wrote last: no other has written since, so its value need not be read.

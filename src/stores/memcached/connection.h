@@ -45,7 +45,7 @@ struct KeyEntry {
     if (step == Step::kRead) append_get(output, *name, number);
     if (step == Step::kWrite)
       append_set(output, {*name, value, expiry_s, token, written_s}, number);
-    if (step == Step::kRemove) append_delete(output, *name, token, number);
+    if (step == Step::kRemove) append_delete(output, *name, *token, number);
   }
 
   /// Whether this can be a server's reply to the command.

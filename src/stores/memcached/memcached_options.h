@@ -22,7 +22,7 @@ struct MemcachedOptions {
   /// The most bytes for the values that this process wrote last, with all overhead. Beyond that it
   /// forgets some, and reads these keys again.
   std::size_t max_kept_bytes = std::size_t{64} << 20;
-  /// Instants are given, as in replay: values are kept for a day at least, and removed at the end.
+  /// Instants are given, as in replay: values are kept for a day at least.
   bool virtual_time = false;
 };
 

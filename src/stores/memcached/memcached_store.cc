@@ -1,6 +1,5 @@
 #include "stores/memcached/memcached_store.h"
 
-#include <future>
 #include <stdexcept>
 #include <utility>
 
@@ -9,8 +8,6 @@
 
 namespace sluice::memcached {
 namespace {
-
-constexpr std::chrono::seconds kSweepTimeout{5};
 
 // The most entries that a key's value keeps, for algorithms with an entry for each unit or permit.
 std::int64_t kept_one_by_one(const LimitDefinition& limit) {
@@ -49,15 +46,6 @@ MemcachedStore::MemcachedStore(MemcachedOptions options)
       spaces_({.store = "memcached store", .prefix = options_.prefix}) {
   for (const auto& connection : executor_.connections()) connection->start();
   worker().start(executor_);
-}
-
-MemcachedStore::~MemcachedStore() {
-  if (options_.virtual_time) {
-    auto swept = std::make_shared<std::promise<void>>();
-    worker().post([this, swept] { executor_.sweep([swept] { swept->set_value(); }); });
-    swept->get_future().wait_for(kSweepTimeout);
-  }
-  worker().stop();
 }
 
 std::shared_ptr<Space> MemcachedStore::replace_space(const std::shared_ptr<Space>& held,

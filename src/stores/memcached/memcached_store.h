@@ -31,9 +31,7 @@ class MemcachedStore final : public RemoteStore {
   /// StoreError if a TLS file cannot be used, std::system_error if the system cannot start a
   /// thread.
   explicit MemcachedStore(MemcachedOptions options);
-  /// In virtual time, removes the last CasExecutor::kMaxWritten keys that it has written, as far as
-  /// the servers answer within five seconds; other keys expire.
-  ~MemcachedStore() override;
+  ~MemcachedStore() override { worker().stop(); }
 
   /// Also throws StoreError if the limit's value could be larger than a server accepts.
   std::shared_ptr<Space> replace_space(const std::shared_ptr<Space>& held,

