@@ -90,11 +90,9 @@ void warn_of_late(const TimeOrder& order, std::ostream& err) {
          "the lines of each file by time first\n";
 }
 
-/// `left` gets the store's sentence about keys that it could not remove when it was destroyed.
-std::shared_ptr<Store> open_virtual_store(const std::string& url, std::string& left) {
+std::shared_ptr<Store> open_virtual_store(const std::string& url) {
   try {
-    return open_bare_store(url, {.virtual_time = true,
-                                 .left_behind = [&left](std::string_view what) { left = what; }});
+    return open_bare_store(url, {.virtual_time = true});
   } catch (const StoreError& error) {
     throw ReplayError(kMisused, std::string("--store: ") + error.what());
   }
@@ -138,7 +136,7 @@ void report(const ReplayOptions& options, const Streams& streams, const Tally& t
   print(text, is_taken ? streams.err : streams.out);
 }
 
-int replay_all(const ReplayOptions& options, const Streams& streams, std::string& left) {
+int replay_all(const ReplayOptions& options, const Streams& streams) {
   std::vector<NamedLimit> limits = read_limits(options.limits);
   for (const NamedLimit& named : limits) {
     const std::string warning = named.limit.warning();
@@ -149,7 +147,7 @@ int replay_all(const ReplayOptions& options, const Streams& streams, std::string
                            .format = options.format,
                            .is_strict = options.is_strict};
   const auto charts = make_charts(options, limits.size());
-  auto store = open_virtual_store(options.store, left);
+  auto store = open_virtual_store(options.store);
   const std::vector<Input> inputs = find_inputs(options.files);
   if (is_one_file(options.html, options.decisions)) {
     throw ReplayError(kMisused, "--html: " + printable(options.html, kTypedColumns) +
@@ -190,18 +188,15 @@ int replay_all(const ReplayOptions& options, const Streams& streams, std::string
 int run_replay(const ReplayOptions& options, const Streams& streams) {
   int status = kFailed;
   std::string sentence;
-  std::string left;
   try {
-    status = replay_all(options, streams, left);
+    status = replay_all(options, streams);
   } catch (const ReplayError& error) {
     status = error.status();
     sentence = error.what();
   } catch (const std::exception& error) {
     sentence = error.what();
   }
-  for (const std::string& said : {sentence, left}) {
-    if (!said.empty()) streams.err << "sluice replay: " << said << '\n' << std::flush;
-  }
+  if (!sentence.empty()) streams.err << "sluice replay: " << sentence << '\n' << std::flush;
   return status;
 }
 

@@ -10,8 +10,7 @@ namespace sluice::replay {
 ///
 /// Returns the exit status: 0; 1 if the input cannot be read (a file, a line with is_strict, or
 /// every line), the output cannot be written, or the store fails; 2 if the options are invalid.
-/// Unless it is 0, one sentence on `err` says why. If the store cannot remove its keys afterwards,
-/// which changes no result, one sentence on `err` says what may be left.
+/// Unless it is 0, one sentence on `err` says why.
 int run_replay(const ReplayOptions& options, const Streams& streams);
 
 }  // namespace sluice::replay

@@ -112,7 +112,6 @@ RedisOptions read_redis_url(StoreUrl& url, const StoreOptions& options) {
   }
   read_behaviour(url, options, redis);
   redis.virtual_time = options.virtual_time;
-  redis.left_behind = options.left_behind;
   if (options.virtual_time) redis.prefix += replay_suffix();
   url.finish();
   return redis;

@@ -112,24 +112,6 @@ class Redis(StoreOnServers, SystemTest):
             keys = [json.loads(line)["key"] for line in file]
         self.assertEqual(keys, [str(i) for i in range(half)])
 
-    def replay_as(self, *rights):
-        ask(self.store_server, "ACL", "SETUSER", "app", "on", ">pass", "~*", "&*", *rights)
-        url = self.store_server.url.replace("//", "//app:pass@")
-        return sluice("replay", SAMPLE, "--limit", "fixed_window 20/1d", "--store", url)
-
-    def test_replay_says_which_keys_it_could_not_remove(self):
-        result = self.replay_as("+@all", "-unlink")
-        self.assertEqual(result.returncode, 0)
-        self.assertIn("fixed_window 20/1d", result.stdout)
-        self.assertRegex(
-            result.stderr,
-            r"(?m)^sluice replay: of the keys that begin with 'sluice[a-z0-9-]+:' 0 were removed, "
-            "and "
-            rf"{self.items()} are left, to expire after a day: "
-            r"redis 127\.0\.0\.1:\d+: NOPERM.*\n")
-        self.assertGreater(self.items(), 0)
-        self.assertNotIn("are left", self.replay_as("+unlink").stderr)
-
 
 class Memcached(StoreOnServers, SystemTest):
     start = MemcachedServer

@@ -3,9 +3,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "net/endpoint.h"
@@ -43,9 +41,6 @@ struct RedisOptions {
   std::size_t connections = 1;
   /// Instants are given, as in replay: keys are kept for a day at least, and removed at the end.
   bool virtual_time = false;
-  /// In virtual time: called when the store is destroyed, if keys may be left on a server, with one
-  /// sentence that says so.
-  std::function<void(std::string_view)> left_behind = {};
 };
 
 }  // namespace sluice::redis

@@ -21,10 +21,7 @@ RedisStore::RedisStore(RedisOptions options)
 }
 
 RedisStore::~RedisStore() {
-  if (options_.virtual_time) {
-    const std::string left = sweep(worker(), *router_, encode(options_.prefix) + ':');
-    if (!left.empty() && options_.left_behind) options_.left_behind(left);
-  }
+  if (options_.virtual_time) sweep(worker(), *router_, encode(options_.prefix) + ':');
   worker().stop();
 }
 

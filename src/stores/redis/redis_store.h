@@ -30,8 +30,7 @@ class RedisStore final : public RemoteStore {
   /// StoreError if a TLS file cannot be used, std::system_error if the system cannot start a
   /// thread.
   explicit RedisStore(RedisOptions options);
-  /// In virtual time, first removes the keys under the prefix, for an hour at most, and calls
-  /// options.left_behind if keys may be left.
+  /// In virtual time, first removes the keys under the prefix: see sweep().
   ~RedisStore() override;
 
   std::shared_ptr<Space> replace_space(const std::shared_ptr<Space>& held,
