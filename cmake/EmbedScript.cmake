@@ -15,7 +15,7 @@ string(REGEX REPLACE "(^|\n)[ ]*--[^\n]*" "\\1" script "${script}")
 string(REGEX REPLACE "\n[ \n]+" "\n" script "${script}")
 string(REGEX REPLACE "^\n" "" script "${script}")
 string(SHA1 sha "${script}")
-file(WRITE ${OUTPUT} "#include \"stores/redis/script.h\"
+file(WRITE ${OUTPUT} "#include \"stores/redis/script_call.h\"
 
 namespace sluice::redis {
 

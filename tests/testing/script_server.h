@@ -15,7 +15,7 @@
 #include "sluice/limit.h"
 #include "stores/redis/redis_space.h"
 #include "stores/redis/resp.h"
-#include "stores/redis/script.h"
+#include "stores/redis/script_call.h"
 #include "testing/script_requests.h"
 
 namespace sluice::redis {

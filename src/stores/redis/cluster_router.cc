@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <map>
 #include <random>
-#include <stdexcept>
 #include <string>
 #include <utility>
 
@@ -109,7 +108,7 @@ class ClusterRouter final : public RedisRouter {
   }
 
   // The node that another node names; an empty host means that node's own. Null if there are too
-  // many nodes, or if a TLS file cannot be used any more: error_ says which.
+  // many nodes.
   ClusterNode* node_at(Endpoint endpoint, const std::string& host, std::uint16_t port) {
     if (!host.empty()) endpoint.host = host;
     endpoint.port = port;
@@ -119,12 +118,7 @@ class ClusterRouter final : public RedisRouter {
       error_ = "the cluster has named more than " + std::to_string(kMaxNodes) + " nodes";
       return nullptr;
     }
-    try {
-      return &add(endpoint);
-    } catch (const std::runtime_error& error) {
-      error_ = error.what();
-      return nullptr;
-    }
+    return &add(endpoint);
   }
 
   // Keeps a node without a slot until requests that were sent there are answered or given up.

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "stores/redis/resp.h"
-#include "stores/redis/script.h"
+#include "stores/redis/script_call.h"
 
 namespace sluice::redis {
 

@@ -30,23 +30,24 @@ std::size_t encoded_bytes(std::string_view name) {
   return name.size() + 2 * static_cast<std::size_t>(std::ranges::count_if(name, is_special));
 }
 
-char* encode(std::string_view name, std::size_t bytes, char* to) {
-  if (bytes == name.size()) return to + name.copy(to, bytes);
-  if (name.empty()) *to++ = '%';
+void append_encoded(std::string& output, std::string_view name, std::size_t bytes) {
+  if (bytes == name.size()) {
+    output += name;
+    return;
+  }
+  if (name.empty()) output += '%';
   for (const char c : name) {
     if (is_special(c)) {
-      const std::string_view code = c == '{' ? "%7B" : c == '}' ? "%7D" : "%25";
-      to += code.copy(to, code.size());
+      output += c == '{' ? "%7B" : c == '}' ? "%7D" : "%25";
     } else {
-      *to++ = c;
+      output += c;
     }
   }
-  return to;
 }
 
 std::string encode(std::string_view name) {
-  std::string encoded(encoded_bytes(name), '\0');
-  encode(name, encoded.size(), encoded.data());
+  std::string encoded;
+  append_encoded(encoded, name, encoded_bytes(name));
   return encoded;
 }
 

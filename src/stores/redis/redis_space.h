@@ -20,8 +20,8 @@ namespace sluice::redis {
 
 /// The bytes that an encoded name has.
 std::size_t encoded_bytes(std::string_view name);
-/// Writes the encoded name, of so many bytes, at `to`, and returns where it ends.
-char* encode(std::string_view name, std::size_t bytes, char* to);
+/// Appends the encoded name, of so many bytes.
+void append_encoded(std::string& output, std::string_view name, std::size_t bytes);
 std::string encode(std::string_view name);
 
 /// Where one limit's keys live in Redis, and how their values are laid out. Immutable.

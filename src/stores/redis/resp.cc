@@ -87,8 +87,12 @@ void append_array(std::string& output, std::size_t elements) {
   append_line(output, '*', elements);
 }
 
+void append_text_head(std::string& output, std::size_t bytes) {
+  append_line(output, '$', bytes);
+}
+
 void append_text(std::string& output, std::string_view text) {
-  append_line(output, '$', text.size());
+  append_text_head(output, text.size());
   output += text;
   output += "\r\n";
 }
@@ -159,7 +163,9 @@ std::string_view host_of(const std::vector<Reply>& node) {
 }  // namespace
 
 bool is_host(std::string_view name) {
-  return std::ranges::none_of(name, [](unsigned char c) { return c <= ' ' || c == 0x7f; });
+  constexpr std::size_t kMaxBytes = 255;  // With more, a TLS connection cannot be made.
+  return name.size() <= kMaxBytes &&
+         std::ranges::none_of(name, [](unsigned char c) { return c <= ' ' || c == 0x7f; });
 }
 
 ServerError read_server_error(std::string_view text) {

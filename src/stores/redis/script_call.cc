@@ -1,9 +1,9 @@
 #include "stores/redis/script_call.h"
 
 #include <algorithm>
+#include <array>
 #include <boost/container/static_vector.hpp>
 #include <cassert>
-#include <charconv>
 #include <cstring>
 #include <optional>
 
@@ -12,7 +12,6 @@
 #include "core/instant.h"
 #include "stores/redis/part_codec.h"
 #include "stores/redis/resp.h"
-#include "stores/redis/script.h"
 
 namespace sluice::redis {
 namespace {
@@ -44,40 +43,28 @@ std::uint8_t operation_code(const Request& request) {
   return has_cost && request.cost == 0 ? kPeek : static_cast<std::uint8_t>(request.operation);
 }
 
-using Bytes = ScriptCall::Bytes;
-
-// Makes it longer by so many bytes, and returns where they begin.
-char* extend(Bytes& output, std::size_t bytes) {
-  output.resize(output.size() + bytes, boost::container::default_init);
-  return output.data() + output.size() - bytes;
-}
-
 // Appends plain values, as the script unpacks them.
 template <class... Values>
-void put(Bytes& output, const Values&... values) {
-  char* at = extend(output, (sizeof values + ...));
+void put(std::string& output, const Values&... values) {
+  std::array<char, (sizeof(Values) + ...)> bytes;
+  char* at = bytes.data();
   ((std::memcpy(at, &values, sizeof values), at += sizeof values), ...);
+  output.append(bytes.data(), bytes.size());
 }
 
-void put_question(Bytes& output, const PartQuestion& question) {
+void put_question(std::string& output, const PartQuestion& question) {
   put(output, question.kind, question.a, question.b, question.d);
   if (question.step_ns != 0) put(output, question.step_ns);
 }
 
 // Appends the key's name as a bulk string.
-void append_key(Bytes& output, const Request& request) {
-  constexpr std::size_t kHeadBytes = 24;  // "$<length>\r\n", at most.
+void append_key(std::string& output, const Request& request) {
   const std::string& front = space_of(request).front();
   const std::size_t encoded = encoded_bytes(request.key);
-  const std::size_t length = front.size() + encoded + 1;
-  char* at = extend(output, kHeadBytes + length + 2);
-  *at++ = '$';
-  at = std::to_chars(at, at + kHeadBytes, length).ptr;
-  at = std::copy_n("\r\n", 2, at);
-  at += front.copy(at, front.size());
-  at = encode(request.key, encoded, at);
-  at = std::copy_n("}\r\n", 3, at);
-  output.resize(static_cast<std::size_t>(at - output.data()));
+  append_text_head(output, front.size() + encoded + 1);
+  output += front;
+  append_encoded(output, request.key, encoded);
+  output += "}\r\n";
 }
 
 }  // namespace
@@ -119,8 +106,8 @@ void ScriptCall::write(std::string& output) const {
   append_text(output, "EVALSHA");
   append_text(output, script_sha());
   append_text(output, std::to_string(keys_));
-  output.append(names_.data(), names_.size());
-  append_text(output, {questions_.data(), questions_.size()});
+  output += names_;
+  append_text(output, questions_);
   for (const RedisSpace* space : spaces_) {
     for (const std::string& argument : space->arguments()) append_text(output, argument);
   }

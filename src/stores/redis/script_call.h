@@ -1,6 +1,5 @@
 #pragma once
 
-#include <boost/container/vector.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -17,6 +16,12 @@
 
 namespace sluice::redis {
 
+/// The script that makes all decisions: script.lua, with each algorithm's Lua inserted.
+std::string_view script_text();
+
+/// Its SHA-1 in 40 hexadecimal digits, by which EVALSHA names it.
+std::string_view script_sha();
+
 /// How many bytes the script replies about one request, besides its flags and its block.
 struct AnswerLayout {
   std::size_t head = 0;  // The head of the key's value, if it has one.
@@ -28,9 +33,6 @@ struct AnswerLayout {
 /// script.lua describes the formats of command and reply. Not thread-safe.
 class ScriptCall {
  public:
-  /// Unlike those of a std::string, new bytes need not be set to zero before they are written.
-  using Bytes = boost::container::vector<char>;
-
   static constexpr std::size_t kMaxRequests = 128;
   static constexpr std::size_t kMaxBytes = std::size_t{1} << 20;
 
@@ -83,8 +85,8 @@ class ScriptCall {
 
   // Of the command:
   std::size_t keys_ = 0;  // How many there are.
-  Bytes names_;           // The keys' names, in RESP.
-  Bytes questions_;
+  std::string names_;     // The keys' names, in RESP.
+  std::string questions_;
   std::vector<const RedisSpace*> spaces_;
 };
 

@@ -13,16 +13,12 @@ namespace {
 // a replaced primary may not know that yet.
 constexpr std::chrono::milliseconds kAskAgain{100};
 constexpr std::chrono::milliseconds kAskAnyway{1'000};
-// With a longer name, a TLS connection cannot be made (TlsClient).
-constexpr std::size_t kMaxHostBytes = 255;
 
 // Nothing if the sentinel names no primary, or none that can be connected to.
 std::optional<Endpoint> read_address(const Reply& reply, const Endpoint& sentinel) {
   if (reply.elements.size() != 2) return std::nullopt;
   Endpoint endpoint{.host = std::string(reply.elements[0].text), .tls = sentinel.tls};
-  if (endpoint.host.empty() || endpoint.host.size() > kMaxHostBytes || !is_host(endpoint.host)) {
-    return std::nullopt;
-  }
+  if (endpoint.host.empty() || !is_host(endpoint.host)) return std::nullopt;
   if (!read_number(reply.elements[1].text, endpoint.port) || endpoint.port == 0) {
     return std::nullopt;
   }
