@@ -1,7 +1,6 @@
 #include "limiter/acquisition.h"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +12,6 @@
 #include <utility>
 
 #include "limiter/limiter_core.h"
-#include "waiting/fork.h"
 #include "waiting/sleepers.h"
 #include "waiting/wait_queues.h"
 
@@ -38,15 +36,7 @@ class Delay : public std::enable_shared_from_this<Delay> {
   using Done = std::function<void(const Awakening&)>;
 
   Delay(std::shared_ptr<TimerQueue> timer, Done done)
-      : timer_(std::move(timer)), done_(std::move(done)) {
-    count_.fetch_add(1, std::memory_order_relaxed);
-  }
-  ~Delay() { count_.fetch_sub(1, std::memory_order_relaxed); }
-  Delay(const Delay&) = delete;
-  Delay& operator=(const Delay&) = delete;
-
-  /// How many there are in the process.
-  static std::size_t count() { return counter().load(std::memory_order_relaxed); }
+      : timer_(std::move(timer)), done_(std::move(done)) {}
 
   /// `wakings` is that of the outcome that granted the claims.
   void begin(TimePoint ready, std::span<const AcquireClaim> claims, std::uint64_t wakings,
@@ -80,13 +70,6 @@ class Delay : public std::enable_shared_from_this<Delay> {
     std::exchange(done_, nullptr)(how);
   }
 
-  // A child of fork() has none of its parent's.
-  static std::atomic<std::size_t>& counter() {
-    static constinit PerProcess<std::atomic<std::size_t>> of_process;
-    return of_process.get();
-  }
-
-  std::atomic<std::size_t>& count_ = counter();
   const std::shared_ptr<TimerQueue> timer_;
   Done done_;
   TimerQueue::Timer ready_;
@@ -137,7 +120,8 @@ class Acquisition : public std::enable_shared_from_this<Acquisition> {
   }
 
   void wait() {
-    if (Delay::count() >= WaitQueues::kMostWaiting) return give_up(Ended::kAnswered);
+    const std::size_t waiting = request_.claim().queues->sleepers().size();
+    if (waiting >= WaitQueues::kMostWaiting) return give_up(Ended::kAnswered);
     std::make_shared<Delay>(timer_, [self = shared_from_this()](const Awakening& how) {
       self->wake(how);
     })->begin(ready_, {request_.claims.data(), request_.claims.size()}, granted_.wakings, stop_);
