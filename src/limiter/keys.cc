@@ -12,6 +12,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "core/safe_text.h"
 #include "limiter/ip_address.h"
 
 namespace sluice {
@@ -71,13 +72,6 @@ class Hops {
   std::size_t items_ = 0;
 };
 
-// On one line and short, whatever it is.
-std::string shown(std::string_view text) {
-  std::string result = "\"";
-  for (const char c : text.substr(0, 64)) result += c >= ' ' && c <= '~' ? c : '?';
-  return result += text.size() > 64 ? "...\"" : "\"";
-}
-
 void require_prefix(const std::string& name, int prefix, int most) {
   if (prefix >= 1 && prefix <= most) return;
   throw std::invalid_argument(name + " must be from 1 to " + std::to_string(most) + ", it is " +
@@ -120,7 +114,8 @@ ClientIp::ClientIp(const ClientIpOptions& options) {
     }
     const ParsedIpRange parsed = parse_ip_range(proxy);
     if (!parsed.range) {
-      throw std::invalid_argument(shown(proxy) + " is not a trusted proxy: " + parsed.error);
+      throw std::invalid_argument("\"" + printable(proxy, 64) +
+                                  "\" is not a trusted proxy: " + parsed.error);
     }
     settings.trusted.push_back(*parsed.range);
   }
