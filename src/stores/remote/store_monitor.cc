@@ -1,7 +1,6 @@
 #include "stores/remote/store_monitor.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -54,7 +53,7 @@ void StoreMonitor::set_state(State state) {
 
 void StoreMonitor::on_reply(std::chrono::nanoseconds round_trip) {
   const std::lock_guard lock(mutex_);
-  round_trips_[replies_++ % kKeptReplies] = round_trip;
+  round_trips_.push_back(round_trip);
   if (round_trip > deadline_) return note_late(round_trip);
   late_in_a_row_ = 0;
   longest_ = {};
@@ -85,8 +84,7 @@ void StoreMonitor::add_to(StoreHealth& health) const {
   {
     const std::lock_guard lock(mutex_);
     health = told_;
-    const std::size_t kept = std::min(replies_, kKeptReplies);
-    sorted.assign(round_trips_.begin(), std::next(round_trips_.begin(), kept));
+    sorted.assign(round_trips_.begin(), round_trips_.end());
   }
   health.deadline = deadline_;
   health.answered_by_store = answers_.load(std::memory_order_relaxed);

@@ -1,7 +1,7 @@
 #pragma once
 
-#include <array>
 #include <atomic>
+#include <boost/circular_buffer.hpp>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -75,8 +75,7 @@ class StoreMonitor final {
 
   mutable std::mutex mutex_;
   // Guarded by mutex_:
-  std::size_t replies_ = 0;
-  std::array<std::chrono::nanoseconds, kKeptReplies> round_trips_{};  // A ring: the last ones.
+  boost::circular_buffer<std::chrono::nanoseconds> round_trips_{kKeptReplies};  // The last ones.
   std::chrono::nanoseconds longest_{0};  // Of the late replies in a row.
   int late_in_a_row_ = 0;
   int in_time_in_a_row_ = 0;
