@@ -91,7 +91,8 @@ using PermitCallback = std::function<void(Permit, std::exception_ptr)>;
 /// moment, whether or not any waits: for 4 ms after 100 ms of this, or, if the store does not
 /// notify, for 100 ms after 2 s. If a process crashes, its permits count until their leases end.
 ///
-/// If the store does not answer, the failure policy does, as for a Limiter.
+/// If the store does not answer, the failure policy does, as for a Limiter. If the system has no
+/// random numbers for the id of a permit, the process is aborted.
 ///
 /// Thread-safe, except for moving and destroying.
 class SLUICE_EXPORT ConcurrencyLimiter {
@@ -104,14 +105,12 @@ class SLUICE_EXPORT ConcurrencyLimiter {
   ConcurrencyLimiter(ConcurrencyLimiter&&) noexcept;
   ConcurrencyLimiter& operator=(ConcurrencyLimiter&&) noexcept;
 
-  /// Acquires a permit if one is free now and no caller of this process waits for it. Throws
-  /// std::system_error if the system has no random numbers for the permit's id.
+  /// Acquires a permit if one is free now and no caller of this process waits for it.
   Permit try_acquire(std::string_view key);
 
   /// Acquires a permit, and waits for it in the queue if necessary. `patience` is the timeout, at
   /// least 0. Not granted when `patience` has passed or `stop` is requested, and at once if 100,000
-  /// callers of this process wait already for permits of this limit, over all keys. Throws as
-  /// try_acquire().
+  /// callers of this process wait already for permits of this limit, over all keys.
   Permit acquire(std::string_view key, std::chrono::nanoseconds patience,
                  std::stop_token stop = {});
 

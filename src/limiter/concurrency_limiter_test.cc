@@ -1,12 +1,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/syscall.h>
 
 #include <future>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -15,8 +13,6 @@
 #include "sluice/manual_clock.h"
 #include "sluice/permit.h"
 #include "sluice/store.h"
-#include "testing/child_process.h"
-#include "testing/refuse_system_call.h"
 #include "testing/scripted_store.h"
 #include "testing/waiting_callers.h"
 
@@ -133,24 +129,6 @@ TEST_F(ConcurrencyLimiterTest, CallsBackAtOnceWhereItNeedNotWait) {
                       [&](Permit permit, std::exception_ptr) { denied = std::move(permit); });
   EXPECT_FALSE(denied);
   EXPECT_EQ(denied.decision().limit, 1);
-}
-
-// In a child of fork(), which fetches random numbers of its own.
-TEST_F(ConcurrencyLimiterTest, CallsBackIfThereIsNoPermitId) {
-  EXPECT_EQ(in_child_process([&] {
-              std::exception_ptr error;
-              const auto tell = [&](Permit, std::exception_ptr thrown) {
-                error = std::move(thrown);
-              };
-              if (!refuse_system_call(SYS_getrandom)) return false;
-              try {
-                jobs_.async_acquire("k", hours(1), tell);
-              } catch (const std::system_error&) {
-                return false;
-              }
-              return error != nullptr;
-            }),
-            0);
 }
 
 TEST_F(ConcurrencyLimiterTest, ThoseThatWaitOutliveTheLimiter) {

@@ -1,15 +1,14 @@
 #include "waiting/requests.h"
 
-#include <sys/random.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
+#include <cstdlib>
 #include <span>
-#include <system_error>
-#include <type_traits>
 #include <utility>
 #include <variant>
 
@@ -33,20 +32,12 @@ class RandomNumbers {
 
  private:
   void fetch() {
-    left_ = 0;  // If fetching fails, none are left.
     generation_ = fork_generation();
-    const auto bytes = std::as_writable_bytes(std::span(numbers_));
-    for (std::size_t filled = 0; filled < bytes.size();) {
-      const ssize_t got = ::getrandom(bytes.data() + filled, bytes.size() - filled, 0);
-      if (got < 0 && errno != EINTR) {
-        throw std::system_error(errno, std::generic_category(), "there are no random numbers");
-      }
-      filled += static_cast<std::size_t>(std::max<ssize_t>(got, 0));
-    }
+    if (::getentropy(numbers_.data(), sizeof numbers_) != 0) std::abort();
     left_ = numbers_.size();
   }
 
-  std::array<std::uint64_t, 128> numbers_{};
+  std::array<std::uint64_t, 32> numbers_{};  // The most that getentropy() gives at once.
   std::size_t left_ = 0;
   std::uint64_t generation_ = 0;
 };
@@ -124,13 +115,7 @@ void reclaim_unanswered(AcquireRequest& request, AcquireOutcome& outcome,
   const AcquireClaim& claim = request.claim();
   reclaim(claim.binding->store(), {claim.binding, &outcome.bound()}, claim.key, request.permit,
           std::move(timer));
-  if (outcome.error || outcome.decision.allowed) return;  // There is no next attempt.
-  try {
-    // The outcome keeps the former id.
-    request.permit = new_permit_id();
-  } catch (const std::system_error&) {
-    outcome.error = std::current_exception();
-  }
+  request.permit = new_permit_id();  // The outcome keeps the former id.
 }
 
 bool can_wait(const AcquireRequest& request, const AcquireOutcome& denied,

@@ -18,7 +18,7 @@
 namespace sluice {
 
 /// A random permit id, never 0. It comes from the operating system, so it cannot be predicted from
-/// other ids. Throws std::system_error if the system has no random numbers. Thread-safe.
+/// other ids. Aborts if the system has no random numbers. Thread-safe.
 PermitId new_permit_id();
 
 class WaitQueues;

@@ -2,18 +2,15 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/syscall.h>
 
 #include <chrono>
 #include <future>
 #include <memory>
 #include <stop_token>
-#include <system_error>
 #include <vector>
 
 #include "testing/child_process.h"
 #include "testing/manual_timer_queue.h"
-#include "testing/refuse_system_call.h"
 #include "testing/scripted_store.h"
 #include "waiting/wait_queues.h"
 
@@ -252,21 +249,6 @@ TEST_F(UnansweredWaiterTest, HasAnotherNameForACallerThatAsksBeforeItWaits) {
   EXPECT_EQ(store_->asked[2].operation, Operation::kTake);
   EXPECT_NE(store_->asked[2].permit, store_->asked[0].permit);
   EXPECT_TRUE(reclaims(store_->asked[3], store_->asked[2]));
-}
-
-// In a child of fork(), which fetches random numbers of its own.
-TEST_F(UnansweredWaiterTest, GetsAnErrorIfThereIsNoIdForTheNextAttempt) {
-  EXPECT_EQ(in_child_process([this] {
-              if (!refuse_system_call(SYS_getrandom)) return false;
-              try {
-                wait();
-                answer_all();
-              } catch (const std::system_error&) {
-                return false;  // It would end the timer thread, and so the process.
-              }
-              return outcomes_.size() == 1 && outcomes_[0].error != nullptr;
-            }),
-            0);
 }
 
 }  // namespace

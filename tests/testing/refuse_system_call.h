@@ -11,7 +11,7 @@
 
 namespace sluice {
 
-/// From now on the system call of this number (SYS_getrandom, say) fails with EPERM in this thread
+/// From now on the system call of this number (SYS_clone3, say) fails with EPERM in this thread
 /// and in those that it starts: it cannot be undone. Returns false if the system does not allow it.
 inline bool refuse_system_call(unsigned number) {
   std::array<sock_filter, 4> filter = {{

@@ -247,7 +247,7 @@ TEST_F(HandlerTest, TellsAClientThatItIsTooSlow) {
   EXPECT_THAT(reply, HasSubstr("\r\nConnection: close\r\n"));
 }
 
-// For example because the system has no random numbers for the id of a permit.
+// For example because the system cannot start a thread.
 TEST_F(HandlerTest, AnswersWhereTheSystemFails) {
   store->breaks = broken_system();
   const std::vector<Reply> replies = connection.ask(

@@ -65,7 +65,7 @@ const Command* find_command(std::string_view name);
 const Command* resolve_command(CommandContext& context, Arguments arguments);
 
 /// Runs a command. Replies with an error if there is no such command, or if the system refuses
-/// something that it needs, such as random numbers. REQUIRES: at least one argument.
+/// something that it needs, such as a thread. REQUIRES: at least one argument.
 void run_command(CommandContext& context, Arguments arguments);
 
 /// Runs the subcommand that arguments[1] names, or replies why it cannot.

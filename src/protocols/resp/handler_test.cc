@@ -330,7 +330,7 @@ TEST_F(HandlerTest, BoundsTheLengthOfAName) {
   EXPECT_EQ(send("CLIENT GETNAME\r\n"), "$256\r\n" + most + "\r\n");
 }
 
-// As where it has no random numbers for the id of a permit.
+// As where it cannot start a thread.
 TEST_F(HandlerTest, RepliesWhereTheSystemFails) {
   store->breaks = broken_system();
   EXPECT_EQ(send("SLUICE.CHECK login bob\r\nSLUICE.CHECK 'token_bucket 7/1s' bob\r\nPING\r\n"),
