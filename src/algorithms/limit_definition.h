@@ -2,9 +2,11 @@
 
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
+#include "algorithms/bucket.h"
 #include "algorithms/concurrency/concurrency.h"
 #include "algorithms/fixed_window/fixed_window.h"
 #include "algorithms/leaky_bucket/leaky_bucket.h"
@@ -55,6 +57,13 @@ struct LimitDefinition {
 inline bool lends(const LimitDefinition& limit) {
   return std::visit([]<class P>(const P&) { return LendingAlgorithm<typename P::Algorithm>; },
                     limit.parts[0]);
+}
+
+/// Whether the part is a bucket, which can reserve units that are yet to return.
+inline bool is_bucket(const AnyPart& part) {
+  return std::visit(
+      []<class P>(const P&) { return std::is_same_v<typename P::Algorithm::State, BucketState>; },
+      part);
 }
 
 /// The numbers of one part.

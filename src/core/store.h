@@ -94,6 +94,12 @@ class Store {
   /// after it are not charged, and their decisions are unchanged.)
   virtual void decide(std::span<const Request> requests, Instant now,
                       std::span<Decision> decisions) = 0;
+  /// The same for one request.
+  Decision decide_one(const Request& request, Instant now = kStoreTime) {
+    Decision decision;
+    decide({&request, 1}, now, {&decision, 1});
+    return decision;
+  }
 
   /// Takes from all or from none, in one atomic step. The answer is that of the binding request
   /// (see Decision::binding), with the longest delay. A list of one is answered as decide() does.

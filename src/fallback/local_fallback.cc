@@ -5,7 +5,6 @@
 #include <boost/container/small_vector.hpp>
 #include <cassert>
 #include <cstddef>
-#include <type_traits>
 #include <variant>
 #include <vector>
 
@@ -20,18 +19,6 @@ namespace {
 // How many permits there are. REQUIRES: it is a limit of permits.
 std::int64_t& permits_of(LimitDefinition& limit) {
   return std::get<Part<Concurrency>>(limit.parts[0]).params.limit;
-}
-
-Decision ask(Store& store, const Request& request, Instant now) {
-  Decision decision;
-  store.decide({&request, 1}, now, {&decision, 1});
-  return decision;
-}
-
-bool is_bucket(const AnyPart& part) {
-  return std::visit(
-      []<class P>(const P&) { return std::is_same_v<typename P::Algorithm::State, BucketState>; },
-      part);
 }
 
 // Whether its windows begin with the first unit that is taken.
@@ -168,7 +155,7 @@ LocalFallback::PartDecisions LocalFallback::peek(Request request, const LimitDef
   request.operation = Operation::kTake;
   request.cost = 0;
   request.parts = {parts.data(), parts.size()};
-  static_cast<void>(ask(store_, request, now));
+  static_cast<void>(store_.decide_one(request, now));
   return parts;
 }
 
@@ -218,7 +205,7 @@ Decision LocalFallback::answer_one(const Request& request, Instant now) {
   if (lends(*request.limit)) return answer_for_permit(request, now);
   Request local = request;
   local.cost = scaled_cost(request);
-  Decision decision = ask(store_, local, now);
+  Decision decision = store_.decide_one(local, now);
   if (request.operation == Operation::kTakeUpTo) round_down(request, now, decision);
   for (Decision& part : request.parts) part = unscaled(part, request.cost);
   return unscaled(decision, request.cost);
@@ -243,7 +230,7 @@ Decision LocalFallback::answer_for_permit(Request request, Instant now) {
   if (permits == 0 && takes(request.operation, request.cost)) {
     decision = {.retry_after = kPolicyWait};
   } else {
-    decision = ask(store_, request, now);
+    decision = store_.decide_one(request, now);
   }
   decision.source = Source::kLocal;
   if (!request.parts.empty()) request.parts[0] = decision;
@@ -273,7 +260,7 @@ void LocalFallback::round_down(const Request& request, Instant now, Decision& de
   refund.operation = Operation::kRefund;
   refund.cost = rest;
   const std::int64_t taken = decision.taken - rest;
-  decision = ask(store_, refund, now);
+  decision = store_.decide_one(refund, now);
   decision.taken = taken;
   if (taken > 0) return;
   decision.allowed = false;

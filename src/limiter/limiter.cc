@@ -66,11 +66,11 @@ Decision Limiter::Impl::wait(std::string_view key, std::int64_t cost, nanosecond
 }
 
 Decision Limiter::check(std::string_view key, std::int64_t cost) {
-  return impl_->binding()->ask(to_take(impl_->bound(), key, cost));
+  return impl_->store().decide_one(to_take(impl_->bound(), key, cost));
 }
 
 Decision Limiter::check_parts(std::string_view key, std::int64_t cost, std::span<Decision> parts) {
-  return impl_->binding()->ask(to_take_parts(impl_->bound(), key, cost, parts));
+  return impl_->store().decide_one(to_take_parts(impl_->bound(), key, cost, parts));
 }
 
 void Limiter::check(std::span<const Ask> asks, std::span<Decision> decisions) {
@@ -205,8 +205,7 @@ Decision Limiter::acquire(std::string_view key, std::int64_t cost, nanoseconds p
   if (stop.stop_requested() || (cost > 0 && !impl_->queues().is_empty(key))) {
     return impl_->wait(key, cost, patience, std::nullopt, stop);
   }
-  Decision decision;
-  impl_->store().decide({&request, 1}, kStoreTime, {&decision, 1});
+  const Decision decision = impl_->store().decide_one(request);
   if (decision.allowed && decision.delay == kNoWait) [[likely]]
     return decision;
   AcquireOutcome asked{.decision = decision, .bounds = {&bound}, .wakings = wakings};

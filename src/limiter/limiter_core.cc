@@ -99,7 +99,7 @@ void refuse(std::string_view what, std::string_view least, std::int64_t number) 
 
 Decision LimiterCore::ask(const Request& request) const {
   const std::uint64_t begun = begin_waking(request.operation);
-  const Decision decision = binding_->ask(request);
+  const Decision decision = store().decide_one(request);
   if (wakes(request)) wake(*queues_, request, begun, decision);
   return decision;
 }

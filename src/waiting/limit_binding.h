@@ -59,13 +59,6 @@ class LimitBinding {
   /// The current limit. The reference stays valid as long as the binding.
   const BoundLimit& bound() const { return *current_.load(std::memory_order_acquire); }
 
-  /// Asks the store, and waits for its answer. Throws StoreError.
-  Decision ask(const Request& request) const {
-    Decision decision;
-    store_->decide({&request, 1}, kStoreTime, {&decision, 1});
-    return decision;
-  }
-
   /// As Limiter::set_limit(). If the limit gets another space, that space shares the former one's
   /// attachment (the queues of waiting callers).
   void set_limit(Limit limit);

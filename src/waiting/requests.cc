@@ -45,13 +45,7 @@ class RandomNumbers {
 // Whether waiting can help a caller that this limit denies. Not with buckets alone: they reserve
 // future units at once, so their denial is final.
 bool has_later(const LimitDefinition& limit) {
-  return std::ranges::any_of(limit.parts, [](const AnyPart& part) {
-    return std::visit(
-        []<class P>(const P&) {
-          return !std::is_same_v<typename P::Algorithm::State, BucketState>;
-        },
-        part);
-  });
+  return !std::ranges::all_of(limit.parts, is_bucket);
 }
 
 // Whether a token bucket denies because the wait would exceed the timeout: as both get shorter,

@@ -157,13 +157,11 @@ void return_later(const std::shared_ptr<const LimitBinding>& binding, const Boun
 }
 
 Decision return_and_wait(Store& store, const Request& request) {
-  Decision answer;
   try {
-    store.decide({&request, 1}, kStoreTime, {&answer, 1});
+    return store.decide_one(request);
   } catch (const StoreError&) {
     return {.source = Source::kUnavailable};  // The refund or release is lost.
   }
-  return answer;
 }
 
 void reclaim(const std::shared_ptr<Store>& store, const std::shared_ptr<const BoundLimit>& bound,
