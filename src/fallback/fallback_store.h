@@ -74,9 +74,7 @@ struct FallbackCounters {
 ///   answer, the local states renew or release it and the decision is Source::kLocal: the inner
 ///   store has then not confirmed it. If it is not known whether the inner store gave it (giver
 ///   kUnavailable), only the inner store is asked, and the policy does not answer for it.
-/// - If the inner store may have granted a permit without an answer, Decision::taken is
-///   kTakenUnknown, whatever the policy has answered: the caller may then release it there, as
-///   waiting/ does.
+/// - Whatever the policy has answered, Decision::taken of an acquisition may be kTakenUnknown.
 /// - A take of units that the inner store has just denied is denied again without asking it (see
 ///   LastAnswers), at the store's own time, alone or in a batch. Groups asked together, permits,
 ///   and requests that want the decisions of parts always ask: only the inner store can say what

@@ -95,11 +95,10 @@ Question question_for(const AcquireRequest& request, TimerQueue::TimePoint now);
 /// Asks the store, and waits for its answer. An exception becomes AcquireOutcome::error.
 AcquireOutcome ask_now(AcquireRequest& request, TimerQueue::TimePoint now);
 
-/// Must be called with each outcome. If the store was sent the request and did not answer, it may
-/// have granted the permit nevertheless (kTakenUnknown): then this calls reclaim(), and gives the
-/// request a new permit id for its next attempt. With the same id, the store would count two
-/// permits if it granted the first one late and was then asked again. If the system has no random
-/// numbers for the id, the outcome gets that error: there is no next attempt.
+/// Must be called with each outcome. If the store may have granted the permit without an answer
+/// (kTakenUnknown), this calls reclaim(), and gives the request a new permit id for its next
+/// attempt. With the same id, the store would count two permits if it granted the first one late
+/// and was then asked again.
 void reclaim_unanswered(AcquireRequest& request, AcquireOutcome& outcome,
                         std::shared_ptr<TimerQueue> timer = nullptr);
 

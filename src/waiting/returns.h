@@ -30,11 +30,11 @@ void return_later(const std::shared_ptr<const LimitBinding>& binding, const Boun
 /// Sends a refund or a release to the store once, waits for the answer, and returns it.
 Decision return_and_wait(Store& store, const Request& request);
 
-/// Releases a permit if the store has granted it, which is not known because the store was sent the
-/// acquisition and did not answer. (A store that was only late would otherwise count the permit for
-/// a whole lease.) If the store does not answer the release either, it is sent again, after pauses
-/// that grow to a second, until the lease would have ended. It is not sent again once the caller
-/// has let go of the store or of `bound`, as when a limiter is destroyed.
+/// Releases a permit that the store may have granted without an answer (kTakenUnknown): a store
+/// that was only late would count it for a whole lease. If the store does not answer the release
+/// either, it is sent again, after pauses that grow to a second, until the lease would have ended.
+/// It is not sent again once the caller has let go of the store or of `bound`, as when a limiter is
+/// destroyed.
 ///
 /// Never waits: without a timer thread, nothing is sent. Does not wake waiting callers: they would
 /// ask at once a store that perhaps still does not answer, and leave further permits to reclaim. A

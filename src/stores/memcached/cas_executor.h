@@ -28,8 +28,6 @@ namespace sluice::memcached {
 /// since. No decision comes from the remembered value alone.
 ///
 /// A write whose outcome is unknown is not repeated: its requests are kUnavailable.
-///
-/// Used only by the thread that leads the worker.
 class CasExecutor final : public Router, public KeyOwner {
  public:
   /// The most requests that are judged on one value.

@@ -21,11 +21,8 @@ class Connection;
 
 /// One key: the requests that wait for it, the round they are in, and what this process wrote last.
 ///
-/// A round reads the key's value, judges the requests that wait, and writes the value back if that
-/// changed it. There is one round of a key at a time. Requests that arrive meanwhile wait, and are
-/// judged together in the next round, which writes once for all of them.
-///
-/// Belongs to the worker thread.
+/// There is one round of a key at a time (see CasExecutor). Requests that arrive meanwhile wait,
+/// and are judged together in the next round, which writes once for all of them.
 struct KeyEntry {
   /// The command that is sent next, or has been sent.
   enum class Step : std::uint8_t { kRead, kWrite, kRemove };
@@ -87,8 +84,7 @@ struct KeyEntry {
   bool contested = false;
 };
 
-/// The owner of the entries that a connection sends. The members are called on the thread that
-/// leads the worker.
+/// The owner of the entries that a connection sends.
 class KeyOwner {
  public:
   virtual ~KeyOwner() = default;
@@ -105,7 +101,7 @@ class KeyOwner {
 /// One connection to one server. Keys gather while others are under way, and are then sent as one
 /// call. why_not() asks its circuit breaker.
 ///
-/// Lives on the worker thread.
+/// It, its entries and their owner are used only by the thread that leads the worker.
 class Connection final : public PipelineUser {
  public:
   using Clock = std::chrono::steady_clock;

@@ -14,8 +14,7 @@ namespace sluice::memcached {
 
 /// Keys in memcached 1.6.13 or later: each key's state is one value, changed by compare-and-swap,
 /// so any number of processes together decide exactly as one would. Instants are those of the
-/// processes' clocks. A decision that the key's server does not answer within the deadline is
-/// kUnavailable.
+/// processes' clocks.
 ///
 /// Thread-safe. All callers share the connections, and callers who ask for one key at the same time
 /// share the rounds it takes.
@@ -27,9 +26,6 @@ class MemcachedStore final : public RemoteStore {
   /// Throws StoreError where a limit exceeds that.
   static void check(const LimitDefinition& limit);
 
-  /// Connects in the background; a server that cannot be reached is no error here. Throws
-  /// StoreError if a TLS file cannot be used, std::system_error if the system cannot start a
-  /// thread.
   explicit MemcachedStore(MemcachedOptions options);
   ~MemcachedStore() override { worker().stop(); }
 

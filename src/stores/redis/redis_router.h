@@ -26,9 +26,8 @@ struct Route {
 
 /// Gives each request to the connection that leads to the server of its key, and to another one if
 /// that server redirects it. A derived class for each topology knows the servers, and which of them
-/// has which slots. Made before the worker starts, and destroyed after it has stopped; in between
-/// it is used only by the thread that leads the worker. Its connections begin to connect when the
-/// worker starts.
+/// has which slots. Made before the worker starts, and destroyed after it has stopped. Its
+/// connections begin to connect when the worker starts.
 class RedisRouter : public Router, public ConnectionListener {
  public:
   /// One connection to each known server that holds keys.

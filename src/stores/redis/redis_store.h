@@ -16,8 +16,7 @@
 namespace sluice::redis {
 
 /// Keys in Redis 5 or later, or a server that speaks and behaves like it: one string a key, changed
-/// by one script in one round trip. A decision that the server does not answer within the deadline
-/// is kUnavailable.
+/// by one script in one round trip.
 ///
 /// On a cluster, decide_all() and submit() also throw std::invalid_argument if requests that are
 /// asked together do not share a slot.
@@ -26,9 +25,6 @@ namespace sluice::redis {
 /// sent together, in one call of the script.
 class RedisStore final : public RemoteStore {
  public:
-  /// Connects in the background; a server that cannot be reached is no error here. Throws
-  /// StoreError if a TLS file cannot be used, std::system_error if the system cannot start a
-  /// thread.
   explicit RedisStore(RedisOptions options);
   /// In virtual time, first removes the keys under the prefix: see sweep().
   ~RedisStore() override;

@@ -15,6 +15,10 @@ namespace sluice {
 
 /// A Store whose states are on other machines. It passes each call on to its RemoteWorker. A
 /// decision that was not made within the deadline is kUnavailable.
+///
+/// The constructor of each connects in the background; a server that cannot be reached is no error
+/// there. It throws StoreError if a TLS file cannot be used, std::system_error if the system cannot
+/// start a thread.
 class RemoteStore : public BatchStore {
  public:
   void submit(std::unique_ptr<Batch> batch) override {

@@ -195,8 +195,7 @@ void RemoteWorker::run() {
   }
 }
 
-/// Leads until nothing is pending. If no batch has arrived since it took the lead, it keeps the
-/// lead until one does: then no caller has asked for a while.
+/// Leads until it has begun a batch and nothing is pending.
 void RemoteWorker::serve() {
   served_ = false;
   collect();
