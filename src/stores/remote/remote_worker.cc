@@ -257,7 +257,13 @@ void RemoteWorker::step() {
   if (!from_leader_.empty()) {
     List<PendingBatch> arrived;
     arrived.swap(from_leader_);
-    return begin(arrived);
+    begin(arrived);
+    if (from_leader_.empty()) return;
+    // Completions have submitted more, since requests fail or are answered at once. That may go on
+    // for ever, so events and deadlines have their turn between any two such batches.
+    context_.asio()->poll_one();
+    if (!under_way_.empty() && under_way_.front().deadline <= Clock::now()) expire_late();
+    return;
   }
   if (under_way_.empty()) {
     context_.asio()->run_one();

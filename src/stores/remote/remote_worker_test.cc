@@ -237,6 +237,29 @@ TEST_F(RemoteWorkerTest, ACompletionMayAskAgain) {
   }
 }
 
+class RemoteWorkerWithShortDeadlineTest : public RemoteWorkerTest {
+ protected:
+  RemoteWorkerWithShortDeadlineTest() : RemoteWorkerTest(50ms) {}
+};
+
+// Requests that fail at once, one after the other, do not keep others from being answered, nor
+// deadlines from passing.
+TEST_F(RemoteWorkerWithShortDeadlineTest, ACompletionThatAsksForEverHoldsUpNobody) {
+  std::atomic<bool> ends = false;
+  std::promise<void> ended;
+  std::function<void(const Batch&)> again = [&](const Batch&) {
+    if (ends) return ended.set_value();
+    submit({"error"}, again);
+  };
+  submit({"error"}, again);
+  auto late = submit({"silence"});
+  EXPECT_EQ(submit({"soon"}).wait_for(kLong), std::future_status::ready);
+  EXPECT_EQ(late.wait_for(kLong), std::future_status::ready);
+  ends = true;
+  ended.get_future().get();
+  EXPECT_EQ(late.get().error, "the server did not answer");
+}
+
 TEST_F(RemoteWorkerTest, PendingRequestsAreUnavailableWhenItStops) {
   std::vector<std::string> errors;
   submit({"now", "silence"}, [&](const Batch& batch) {
