@@ -8,13 +8,15 @@ namespace sluice {
 
 void StoreMonitor::on_up(const ServerHealth& server) {
   const std::lock_guard lock(mutex_);
-  servers_[&server].clear();
+  servers_[&server].why.clear();
   judge();
 }
 
 void StoreMonitor::on_down(const ServerHealth& server, std::string_view why) {
   const std::lock_guard lock(mutex_);
-  servers_[&server] = why;
+  Server& lost = servers_[&server];
+  if (lost.why.empty()) lost.number = ++losses_;
+  lost.why = why;
   judge();
 }
 
@@ -30,13 +32,17 @@ void StoreMonitor::set_obstacle(std::string_view why) {
   judge();
 }
 
-/// While all servers are between two connections, the last state stays.
+/// While all servers are between two connections, the last state stays. Of several that are down,
+/// the one that was lost last is told.
 /// REQUIRES: mutex_ is held.
 void StoreMonitor::judge() {
-  const auto down =
-      std::ranges::find_if(servers_, [](const auto& server) { return !server.second.empty(); });
-  if (down != servers_.end() || !obstacle_.empty()) {
-    told_.reason = down != servers_.end() ? down->second : obstacle_;
+  const Server* down = nullptr;
+  for (const auto& [health, server] : servers_) {
+    const bool is_later = down == nullptr || server.number > down->number;
+    if (!server.why.empty() && is_later) down = &server;
+  }
+  if (down != nullptr || !obstacle_.empty()) {
+    told_.reason = down != nullptr ? down->why : obstacle_;
     set_state(State::kDown);
   } else if (!servers_.empty()) {
     set_state(State::kUp);

@@ -80,7 +80,12 @@ class StoreMonitor final {
   int late_in_a_row_ = 0;
   int in_time_in_a_row_ = 0;
   bool is_late_ = false;
-  std::map<const ServerHealth*, std::string> servers_;  // Why each is down; empty where it is up.
+  struct Server {
+    std::string why;           // It is down; empty if it is up.
+    std::uint64_t number = 0;  // That of its loss.
+  };
+  std::map<const ServerHealth*, Server> servers_;
+  std::uint64_t losses_ = 0;  // Of all servers.
   std::string obstacle_;
   StoreHealth told_;
 };

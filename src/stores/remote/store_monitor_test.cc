@@ -47,6 +47,26 @@ TEST_F(StoreMonitorTest, AStoreIsDownAsLongAsOneOfItsServersIs) {
   EXPECT_EQ(health().times_lost, 1U);
 }
 
+// Whichever of them it is, and while attempts to reach all of them go on failing.
+TEST_F(StoreMonitorTest, OfLostServersItTellsTheOneThatWasLostLast) {
+  ServerHealth two("two", 10ms, &monitor_);
+  ServerHealth three("three", 10ms, &monitor_);
+  for (ServerHealth* last : {&one_, &two, &three}) {
+    for (ServerHealth* server : {&one_, &two, &three}) server->on_up();
+    for (ServerHealth* server : {&one_, &two, &three}) {
+      if (server != last) server->on_down("another is away"), server->on_down("another is away");
+    }
+    last->on_down("the last closed");
+    last->on_down("the last is away");
+    for (ServerHealth* server : {&one_, &two, &three}) {
+      if (server != last) server->on_down("another is away");
+    }
+    EXPECT_EQ(health().reason, "the last is away");
+    last->on_up();
+    EXPECT_EQ(health().reason, "another is away");
+  }
+}
+
 TEST_F(StoreMonitorTest, AnImmediateReconnectionIsNoLoss) {
   one_.on_up();
   one_.on_down("one closed the connection");
