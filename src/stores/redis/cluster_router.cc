@@ -94,6 +94,7 @@ class ClusterRouter final : public RedisRouter {
     using Node::Node;
 
     bool is_broken() { return connection().is_broken(); }
+    bool has_broken() { return std::ranges::any_of(connections(), &Connection::is_broken); }
 
     Clock::time_point kept_until = Clock::time_point::max();
     bool has_refused = false;  // It has answered, and not with a map, before there was one.
@@ -221,7 +222,7 @@ class ClusterRouter final : public RedisRouter {
     RequestList waiting;
     for (auto& [name, node] : nodes_) {
       if (has_slot(&node)) {
-        in_doubt_ = in_doubt_ || node.is_broken();
+        in_doubt_ = in_doubt_ || node.has_broken();
         continue;
       }
       node.return_waiting(waiting);

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <chrono>
 #include <cstring>
 #include <future>
 #include <memory>
@@ -226,6 +227,22 @@ TEST(RedisStore, SaysWhyTheSentinelsTellNoPrimary) {
   found.send("+OK\r\n");
   servers::await("the primary to be connected",
                  [&] { return health_of(limited).state == StoreHealth::State::kUp; });
+}
+
+// About ten times a second, however many connections to the primary fail.
+TEST(RedisStore, SentinelsAreNotAskedForEachConnectionThatFails) {
+  FakeServer server;
+  const Endpoint nobody = FakeServer().endpoint();
+  RedisOptions options = sentinel_of(server);
+  options.connections = 16;
+  Limited limited(options, "fixed_window 5/1h");
+  Peer peer = accept_store(server, 2);
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < 12; ++i) {
+    EXPECT_EQ(read_command(peer).front(), "SENTINEL");
+    peer.send(command_of({nobody.host, std::to_string(nobody.port)}));
+  }
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, 800ms);
 }
 
 TEST(RedisStore, ARedirectionWithoutAnAddressAsksForTheMap) {

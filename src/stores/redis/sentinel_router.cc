@@ -71,7 +71,8 @@ class SentinelRouter final : public RedisRouter {
     }
     trying_ = false;
     doubt_others();
-    watch();
+    // At once, unless each of several connections is lost, or an attempt fails again and again.
+    watch_.set_at(asked_at_ + kAskAgain);
   }
 
   std::vector<Connection*> servers() override {
@@ -80,6 +81,7 @@ class SentinelRouter final : public RedisRouter {
 
  private:
   using Purpose = Connection::Purpose;
+  using Clock = RemoteWorker::Clock;
 
   struct Sentinel {
     std::unique_ptr<Connection> connection;
@@ -116,6 +118,7 @@ class SentinelRouter final : public RedisRouter {
 
   // Asks all sentinels now, and from time to time.
   void watch() {
+    asked_at_ = Clock::now();
     watch_.set(primary_is_up() ? kAskAnyway : kAskAgain);
     for (Sentinel& sentinel : sentinels_) {
       if (sentinel.connection->is_up()) ask(sentinel);
@@ -165,6 +168,7 @@ class SentinelRouter final : public RedisRouter {
   // Whether an attempt to reach the primary named last is under way. Answers of other sentinels,
   // which may not know that primary yet, do not end it.
   bool trying_ = false;
+  Clock::time_point asked_at_;
   IoTimer watch_;  // When to ask all sentinels again.
   std::string sentinel_error_ = "no sentinel has answered yet";
 };
