@@ -13,6 +13,16 @@ constexpr Version kLeastVersion{1, 6, 13};
 // about as long as its own.
 constexpr std::size_t kMaxInFlight = 4;
 
+// A server's values have a MiB at most, unless it was told otherwise, and each has a line before
+// it.
+constexpr std::size_t kMostReplyBytes = Connection::kMaxCommands * ((std::size_t{1} << 20) + 1024);
+
+PipelineOptions options_of(const ServerHealth& health, const Endpoint& server) {
+  PipelineOptions options = health.pipeline_options(server, kMaxInFlight);
+  options.max_reply_bytes = kMostReplyBytes;
+  return options;
+}
+
 }  // namespace
 
 // Commands that are sent together, and the replies to them in the order of their keys.
@@ -82,7 +92,7 @@ Connection::Connection(IoContext& context, const Endpoint& server,
                        std::chrono::nanoseconds deadline, KeyOwner& owner, StoreMonitor* monitor)
     : owner_(owner),
       health_("memcached " + server.text(), deadline, monitor),
-      pipeline_(context, health_.pipeline_options(server, kMaxInFlight), *this) {}
+      pipeline_(context, options_of(health_, server), *this) {}
 
 std::string_view Connection::why_not(Clock::time_point now) const {
   return health_.why_not(pipeline_, now);

@@ -283,6 +283,32 @@ TEST(MemcachedStore, AReplyThatDoesNotFitGivesTheConnectionUp) {
   EXPECT_EQ(peek.get().remaining, 5);
 }
 
+// The replies to one call are as long as the values of its keys.
+TEST(MemcachedStore, ReadsLargeValuesOfManyKeys) {
+  constexpr int kKeys = 256;
+  FakeServer server;
+  MemcachedStore store({.servers = {server.endpoint()}, .deadline = 1min});
+  Keys keys(store, "concurrency 32768");
+  std::vector<std::string> names;
+  for (int i = 0; i < kKeys; ++i) names.push_back("k" + std::to_string(i));
+  std::vector<Request> requests;
+  for (const std::string& name : names) requests.push_back(keys.request(name, 0));
+  std::promise<std::string> error;
+  auto batch = std::make_unique<Batch>(requests, Batch::Mode::kEach, kNow);
+  batch->completion = [&](const Batch& answered) { error.set_value(answered.error()); };
+  store.submit(std::move(batch));
+  Peer peer = server.accept();
+  peer.lines(2);
+  peer.send("VERSION 1.6.38\r\nMN\r\n");
+  peer.lines(kKeys + 1);
+  const std::string value(300'000, 'x');
+  for (int i = 0; i < kKeys; ++i) {
+    peer.send("VA 300000 c1 f0 O" + std::to_string(i) + "\r\n" + value + "\r\n");
+  }
+  peer.send("MN\r\n");
+  EXPECT_THAT(error.get_future().get(), HasSubstr("is damaged"));
+}
+
 TEST(MemcachedStore, ALostServerTakesOnlyItsOwnKeysWithIt) {
   MemcachedServer first;
   const MemcachedServer second;
