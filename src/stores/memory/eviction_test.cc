@@ -311,6 +311,27 @@ TEST(Full, ADeniedRequestEvictsNoKey) {
   }
 }
 
+// Also where there is room for some parts of a new key's limit, and not for the others.
+TEST(Full, IfItAllowsEveryNewKeyOfManyPartsIsAllowed) {
+  MemoryOptions options = small_store();
+  options.table.allow_when_full = true;
+  MemoryStore store(options);
+  LimitedKeys small(store, "sliding_counter 8/1d", "small");
+  small.take("k", kStart, 8);
+  LimitedKeys others(store, "sliding_log 8/1d", "others");
+  for (std::uint64_t i = 0; store.counters().refused_full < 1'000; ++i) {
+    others.take(key_name(i), kStart, 8);
+  }
+  // Its record leaves room for one of the same size.
+  small.reset("k", kStart);
+  LimitedKeys keys(store, "sliding_counter 9/1h & sliding_log 1000/1d");
+  for (std::uint64_t i = 0; i < 300; ++i) {
+    for (int again = 0; again < 2; ++again) {
+      ASSERT_TRUE(keys.take(key_name(i), kStart).allowed) << i;
+    }
+  }
+}
+
 TEST(VaryingNumbers, AKeyThatDeniesByItsOwnNumbersIsNotForgotten) {
   LoneTable table("token_bucket 1000/1h", {.max_bytes = std::size_t{128} << 10, .varies = true});
   const std::array limits{Limit("token_bucket 1/1h"), Limit("token_bucket 2/1h"),

@@ -286,8 +286,12 @@ bool Table::reserve(Place place, const Request& request, Instant now,
     }
     const std::size_t bytes = blocks ? sizeof(BlockedRecord)
                                      : record_bytes_for(judged[i].change, *cell, i, judged.size());
-    if (++tries > kMostTries || !make_room(place, bytes, now, pinned)) return false;
+    const bool has_room = ++tries <= kMostTries && make_room(place, bytes, now, pinned);
     cell = place.shard->find(place.tag);
+    if (has_room) continue;
+    // Room that was made for some parts is of no use: the key stays as if never seen.
+    if (fresh) erase(*place.shard, {place.tag, *cell, place.shard->limit_of(cell)});
+    return false;
   }
   return cell != nullptr;
 }
