@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdlib>
@@ -11,8 +12,12 @@ namespace sluice::memory {
 /// Bounds the bytes that a store holds for its keys. Thread-safe.
 class Budget {
  public:
-  /// About the bytes that malloc adds to a block.
+  /// The bytes that a page's block of lines takes beside its pages.
   static constexpr std::size_t kOverheadBytes = 8;
+  /// The bytes that a block of malloc takes: glibc adds 8, and rounds up to a multiple of 16.
+  static constexpr std::size_t block_bytes(std::size_t bytes) {
+    return std::max<std::size_t>(32, (bytes + 8 + 15) / 16 * 16);
+  }
 
   explicit Budget(std::size_t max_bytes) : max_bytes_(max_bytes) {}
 
@@ -27,15 +32,15 @@ class Budget {
   /// Allocates a block of 16-byte alignment. Null if the budget has no room, or if the system has
   /// no memory.
   void* allocate(std::size_t bytes) {
-    if (!charge(bytes + kOverheadBytes)) return nullptr;
+    if (!charge(block_bytes(bytes))) return nullptr;
     void* block = std::malloc(bytes);
-    if (block == nullptr) uncharge(bytes + kOverheadBytes);
+    if (block == nullptr) uncharge(block_bytes(bytes));
     return block;
   }
   /// Frees a block. `bytes` are those passed to allocate().
   void release(void* block, std::size_t bytes) {
     std::free(block);
-    uncharge(bytes + kOverheadBytes);
+    uncharge(block_bytes(bytes));
   }
 
   /// From this size on, a block of lines is pages of its own: when it is freed, its memory goes

@@ -11,7 +11,7 @@ namespace sluice::memory {
 namespace {
 
 constexpr std::size_t kBlock = 1024;
-constexpr std::size_t kCharged = kBlock + Budget::kOverheadBytes;
+constexpr std::size_t kCharged = Budget::block_bytes(kBlock);
 
 struct Blocks {
   explicit Blocks(Budget& held_by) : budget(held_by) {}
@@ -34,7 +34,7 @@ TEST(Budget, CountsAllocatedBytes) {
   Budget budget(std::size_t{1} << 20);
   void* small = budget.allocate(100);
   void* line = budget.allocate_lines(128);
-  EXPECT_EQ(budget.used_bytes(), 100 + 128 + 2 * Budget::kOverheadBytes);
+  EXPECT_EQ(budget.used_bytes(), 112 + 128 + Budget::kOverheadBytes);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(small) % 16, 0U);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(line) % 64, 0U);
   budget.release(small, 100);

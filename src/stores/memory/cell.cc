@@ -101,7 +101,7 @@ void release_cell(Budget& budget, Cell cell) {
 std::size_t record_bytes(Cell cell) {
   if (!is_record(cell)) return 0;
   Record* record = record_of(cell);
-  std::size_t bytes = record->bytes + Budget::kOverheadBytes;
+  std::size_t bytes = Budget::block_bytes(record->bytes);
   for (std::uint8_t i = 0; i < record->parts; ++i) {
     bytes += record_bytes(static_cast<PartsRecord*>(record)->cells()[i]);
   }

@@ -44,6 +44,18 @@ TEST(Resident, LimitsAndKeysTakeNoMoreThanTheirBytes) {
   EXPECT_LE(resident_bytes() - before, kMiB * 11 / 10 + 8 * kMiB);
 }
 
+// A state of three integers, which has a record for itself.
+TEST(Resident, KeysWithRecordsTakeNoMoreThanTheirBytes) {
+  constexpr std::size_t kMost = 128 * kMiB;
+  const std::size_t before = resident_bytes();
+  MemoryStore store({.max_bytes = kMost, .table = {}});
+  LimitedKeys keys(store, "sliding_counter 10/1d");
+  for (std::size_t i = 0; store.counters().evicted < 100'000; ++i) {
+    keys.take(key_name(i), kStart);
+  }
+  EXPECT_LE(resident_bytes() - before, kMost / 20 * 21);
+}
+
 // Takes a unit of each of so many keys, under so many sets of numbers in turn.
 void take_with_numbers(MemoryStore& store, std::size_t keys, std::size_t sets) {
   const auto space = store.open_space(varying("token_bucket 1/1d"));
