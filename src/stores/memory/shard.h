@@ -218,6 +218,10 @@ class alignas(64) Shard {
     }
   }
 
+  /// How many keys there is room for in lines of so many bytes.
+  static constexpr std::size_t most_keys(std::size_t bytes) {
+    return bytes / block_bytes(1) * kMostPerLine;
+  }
   /// Makes room for so many keys, if the budget has it.
   void reserve(Budget& budget, std::uint32_t keys) {
     const std::uint32_t count = (keys + kMostPerLine - 1) / kMostPerLine;

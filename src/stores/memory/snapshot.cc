@@ -5,6 +5,7 @@
 #include <cassert>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/key_hash.h"
@@ -328,14 +329,18 @@ class Loader {
     const auto size = input.take<std::uint32_t>();
     if (input.failed() || index >= Table::kShards) fail_block();
     Shard& shard = table_.shard(index);
-    table_.make_room_for(shard, size);
+    if (std::exchange(shard_, &shard) != &shard) {
+      keys_of_shards_ += size;
+      ++shards_;
+    }
+    const std::size_t most_bytes = table_.make_room_for(shard, size, keys_of_shards_ / shards_);
     while (!input.empty()) {
       const auto tag = input.take<Tag>();
       const LimitId limit = limit_of_[input.take<LimitId>()];
       if (tag == 0 || limit == 0) fail_block();
       if (!read_key(limits_.parts(limit), input, image_)) fail_block();
       ++keys_;
-      switch (table_.restore({&shard, tag}, limit, image_, now_)) {
+      switch (table_.restore({&shard, tag}, limit, image_, now_, most_bytes)) {
         case Table::Restored::kKept:
           ++summary_.keys;
           break;
@@ -369,6 +374,10 @@ class Loader {
   std::uint64_t keys_ = 0;
   std::string bytes_;
   KeyImage image_;
+  // Of the shards that have been loaded, of which shard_ is the last.
+  const Shard* shard_ = nullptr;
+  std::uint64_t shards_ = 0;
+  std::uint64_t keys_of_shards_ = 0;
   // By the number in the snapshot; 0 where it has none.
   std::vector<LimitId> limit_of_ = std::vector<LimitId>(LimitTable::kMaxLimits + 1);
 };

@@ -367,6 +367,22 @@ TEST(Snapshot, AFullStoreFitsIntoOneOfItsSize) {
   EXPECT_EQ(count_denying(again), count_denying(store));
 }
 
+// Those that are loaded first take no more room than those that are loaded last.
+TEST(Snapshot, IntoLessRoomTheKeysThatDenyAreTaken) {
+  constexpr std::uint64_t kKeys = 100'000;
+  MemoryStore large({.max_bytes = std::size_t{4} << 20, .table = {.secret = HashSecret::fixed()}});
+  LimitedKeys keys(large, "token_bucket 2/2d", "login");
+  for (std::uint64_t i = 0; i < kKeys; ++i) keys.take(key_name(i), kStart, i % 5 == 0 ? 2 : 1);
+  MemoryStore small(small_store());
+  load(small, kStart, written(large, kStart));
+  LimitedKeys loaded(small, "token_bucket 2/2d", "login");
+  int denied = 0;
+  for (std::uint64_t i = 0; i < kKeys; i += 5) {
+    denied += loaded.peek(key_name(i), kStart).remaining == 0 ? 1 : 0;
+  }
+  EXPECT_GT(denied, 19'500);
+}
+
 TEST(Snapshot, IntoLessRoomTheStoreTakesWhatItCan) {
   MemoryStore store({.max_bytes = 8 * kMebibyte, .table = {}});
   fill(store);

@@ -126,13 +126,17 @@ class Table {
   }
   /// REQUIRES: no space has been opened.
   void set_secret(const HashSecret& secret);
-  /// Makes room for so many keys of a shard, if there is any. Takes its lock.
-  void make_room_for(Shard& shard, std::uint32_t keys);
+  /// Makes room for so many keys of a shard, if there is any. Takes its lock. `usual` is how many
+  /// keys a shard has on average. If there is no room for these in every shard, none gets more than
+  /// its share: otherwise the shards that are loaded first would leave none to the others. Returns
+  /// the most bytes of lines to which restore() may let the shard grow.
+  std::size_t make_room_for(Shard& shard, std::uint32_t keys, std::uint64_t usual);
   enum class Restored : std::uint8_t { kKept, kFresh, kWithoutRoom, kTwice };
   /// Gives a key its states, unless they are as if never seen, or there is no room or another key
   /// at this place. Makes room as for a new key. `limit` is the id of a limit that was
   /// restored. Takes the place's lock.
-  Restored restore(Place place, LimitId limit, const KeyImage& image, Instant now);
+  Restored restore(Place place, LimitId limit, const KeyImage& image, Instant now,
+                   std::size_t most_bytes);
 
   /// The number of keys, including fresh ones that are not yet forgotten. Takes each lock in turn.
   std::size_t size();

@@ -273,12 +273,18 @@ bool Table::make_room(Place place, std::size_t bytes, Instant now, std::span<con
          visit_others(here, evict_one);
 }
 
-void Table::make_room_for(Shard& shard, std::uint32_t keys) {
+std::size_t Table::make_room_for(Shard& shard, std::uint32_t keys, std::uint64_t usual) {
+  const std::size_t share = (budget_.max_bytes() - budget_.max_bytes() / 16) / kShards;
+  const bool has_room = usual <= Shard::most_keys(share);
+  const std::size_t most_bytes = has_room ? budget_.max_bytes() : share;
   const std::lock_guard lock(shard.lock);
-  shard.reserve(budget_, keys);
+  shard.reserve(budget_, static_cast<std::uint32_t>(
+                             std::min<std::size_t>(keys, Shard::most_keys(most_bytes))));
+  return most_bytes;
 }
 
-Table::Restored Table::restore(Place place, LimitId limit, const KeyImage& image, Instant now) {
+Table::Restored Table::restore(Place place, LimitId limit, const KeyImage& image, Instant now,
+                               std::size_t most_bytes) {
   Shard& shard = *place.shard;
   const std::lock_guard lock(shard.lock);
   if (shard.find(place.tag) != nullptr) return Restored::kTwice;
@@ -291,7 +297,12 @@ Table::Restored Table::restore(Place place, LimitId limit, const KeyImage& image
     }
   }
   const bool fresh = is_fresh(parts, cell, now);
-  if (fresh || !make_room_for_key(shard, place.tag, now, {})) {
+  const auto has_room = [&] {
+    if (!shard.crowded()) return true;
+    if (shard.grown_bytes() <= most_bytes) return make_room_for_key(shard, place.tag, now, {});
+    return evict(shard, place.tag, 0, now, {}) > 0;
+  };
+  if (fresh || !has_room()) {
     release_cell(budget_, cell);
     return fresh ? Restored::kFresh : Restored::kWithoutRoom;
   }
