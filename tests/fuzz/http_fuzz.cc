@@ -21,22 +21,15 @@ std::string without_continue(std::string text) {
   return text;
 }
 
+std::string replies_of(std::string_view bytes, std::size_t piece_bytes) {
+  const auto server = sluice::server_over(sluice::still_store());
+  return without_continue(sluice::replies_to(bytes, piece_bytes, server));
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  if (size < 1) return 0;
-  // The first byte says how large the pieces are; the rest is what the client sends.
-  const std::size_t piece_bytes = std::size_t{data[0]} + 1;
-  const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
-  const auto replies = [&](std::size_t size_of_piece) {
-    const auto server = sluice::server_over(sluice::still_store());
-    return without_continue(sluice::replies_to(bytes, size_of_piece, server));
-  };
-  const std::string whole = replies(bytes.size() + 1);
-  const std::string in_pieces = replies(piece_bytes);
   // Names of reservations and permits are random.
-  if (whole.find("\"reservation\"") != std::string::npos) return 0;
-  if (whole.find("\"permit\"") != std::string::npos) return 0;
-  sluice::check(whole == in_pieces);
+  sluice::check_pieces(data, size, replies_of, {"\"reservation\"", "\"permit\""});
   return 0;
 }

@@ -12,6 +12,7 @@
 #include "check.h"
 #include "sluice/limit.h"
 #include "stores/memory/snapshot.h"
+#include "testing/snapshots.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -40,13 +41,10 @@ std::string with_checksums(std::string bytes) {
   return bytes;
 }
 
-bool load(MemoryStore& store, std::string_view bytes) {
+// Whether the bytes are a snapshot, which the store has loaded then.
+bool loads(MemoryStore& store, std::string_view bytes) {
   try {
-    load_snapshot(store, kNow, [&](std::span<char> room) {
-      const std::size_t count = bytes.copy(room.data(), room.size());
-      bytes.remove_prefix(count);
-      return count;
-    });
+    memory::load(store, kNow, bytes);
   } catch (const SnapshotError&) {
     return false;
   }
@@ -90,12 +88,6 @@ std::vector<Decision> decide(MemoryStore& store) {
   return decisions;
 }
 
-std::string write(MemoryStore& store) {
-  std::string bytes;
-  write_snapshot(store, kNow, [&](std::string_view piece) { bytes += piece; });
-  return bytes;
-}
-
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -105,9 +97,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (data[0] < 0x80) bytes = with_checksums(std::move(bytes));
   const MemoryOptions options{.max_bytes = MemoryStore::kLeastBytes, .table = {}};
   MemoryStore store(options);
-  if (!load(store, bytes)) return 0;
+  if (!loads(store, bytes)) return 0;
   MemoryStore again(options);
-  check(load(again, write(store)));
+  check(loads(again, memory::written(store, kNow)));
   if (store.counters().evicted == 0 && again.counters().evicted == 0) {
     check(decide(again) == decide(store));
   }
