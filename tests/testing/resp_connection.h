@@ -1,5 +1,7 @@
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <initializer_list>
 #include <memory>
 #include <string>
@@ -9,6 +11,7 @@
 
 #include "protocols/resp/context.h"
 #include "protocols/resp/handler.h"
+#include "sluice/store.h"
 
 namespace sluice::resp {
 
@@ -48,7 +51,6 @@ class TestConnection {
       input.remove_prefix(progress.consumed);
     }
     next = progress.next;
-    left = input.size();
     has_part = progress.has_part;
     return output;
   }
@@ -65,11 +67,27 @@ class TestConnection {
   }
 
   StreamHandler::Next next = StreamHandler::Next::kNeedMore;
-  std::size_t left = 0;
   bool has_part = false;
 
  private:
   Handler handler_;
+};
+
+inline std::shared_ptr<Store> memory_store() {
+  return open_store("memory:");
+}
+
+/// One connection over the store that `make_store` makes.
+template <auto make_store>
+class CommandsTest : public testing::Test {
+ protected:
+  std::string send(std::string_view input) { return connection.send(input); }
+  /// Sends one command.
+  std::string run(const std::string& command) { return send(command + "\r\n"); }
+
+  decltype(make_store()) store = make_store();
+  std::shared_ptr<ThreadState> thread = thread_over(store);
+  TestConnection connection{thread};
 };
 
 /// A peer and a connection around its handler, over a store that may answer later.

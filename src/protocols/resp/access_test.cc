@@ -53,10 +53,6 @@ TEST_F(AccessTest, KnowsAUserByNameAndToken) {
             std::string(kWrongReply) + "+PONG\r\n");
 }
 
-TEST_F(AccessTest, KnowsAUserByTheTokenAlone) {
-  EXPECT_EQ(connection_.send("AUTH secret\r\nPING\r\n"), "+OK\r\n+PONG\r\n");
-}
-
 TEST_F(AccessTest, KnowsAUserByHello) {
   EXPECT_EQ(connection_.send("HELLO 3 AUTH gateway wrong\r\n"), kWrongReply);
   EXPECT_THAT(connection_.send("HELLO 3 AUTH gateway secret SETNAME me\r\n"), StartsWith("%7\r\n"));

@@ -17,17 +17,8 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
-class KeyCommandsTest : public testing::Test {
- protected:
-  std::string send(std::string_view input) { return connection.send(input); }
-
-  // Runs one command. The limits are of hours and days, so the time that passes changes nothing.
-  std::string run(const std::string& command) { return connection.send(command + "\r\n"); }
-
-  std::shared_ptr<Store> store = open_store("memory:");
-  std::shared_ptr<ThreadState> thread = thread_over(store);
-  TestConnection connection{thread};
-};
+// The limits are of hours and days, so the time that passes changes nothing.
+using KeyCommandsTest = CommandsTest<memory_store>;
 
 TEST_F(KeyCommandsTest, RlThrottleIsClThrottle) {
   EXPECT_THAT(run("CL.THROTTLE user 4 1 3600 2"), StartsWith("*5\r\n:0\r\n:5\r\n:3\r\n:-1\r\n"));

@@ -19,10 +19,8 @@ using testing::HasSubstr;
 using testing::MatchesRegex;
 using testing::StartsWith;
 
-class LimitCommandsTest : public testing::Test {
+class LimitCommandsTest : public CommandsTest<memory_store> {
  protected:
-  std::string run(const std::string& command) { return connection.send(command + "\r\n"); }
-
   // Acquires a permit of "concurrency 2 lease=1h".
   std::string acquire(const std::string& key) {
     const std::string reply = run("SLUICE.ACQUIRE 'concurrency 2 lease=1h' " + key);
@@ -33,20 +31,9 @@ class LimitCommandsTest : public testing::Test {
                         const std::string& permit) {
     return run(command + " 'concurrency 2 lease=1h' " + key + " " + permit);
   }
-
-  std::shared_ptr<Store> store = open_store("memory:");
-  TestConnection connection{thread_over(store)};
 };
 
 const std::string kLog = " 'sliding_log 5/1h' ";
-
-TEST_F(LimitCommandsTest, RefundsAndCharges) {
-  EXPECT_THAT(run("SLUICE.CHECK" + kLog + "a 3"), StartsWith("*6\r\n:1\r\n:5\r\n:2\r\n"));
-  EXPECT_THAT(run("SLUICE.REFUND" + kLog + "a 2"), StartsWith("*6\r\n:1\r\n:5\r\n:4\r\n"));
-  EXPECT_THAT(run("SLUICE.CHARGE" + kLog + "a 6"), StartsWith("*6\r\n:1\r\n:5\r\n:0\r\n"));
-  EXPECT_THAT(run("SLUICE.CHECK" + kLog + "a"), StartsWith("*6\r\n:0\r\n:5\r\n:0\r\n"));
-  EXPECT_THAT(run("SLUICE.REFUND" + kLog + "a 9"), StartsWith("*6\r\n:1\r\n:5\r\n:5\r\n"));
-}
 
 TEST_F(LimitCommandsTest, TakesWhatThereIs) {
   EXPECT_EQ(run("SLUICE.TAKE" + kLog + "a"), integers({1, 5, 4, 0, 3'600'000, 0, 1}));
@@ -115,20 +102,6 @@ TEST_F(LimitCommandsTest, TellsPermitsFromUnits) {
   EXPECT_THAT(run("SLUICE.BLOCK 'concurrency 2' a 1000"), StartsWith("*6\r\n:1\r\n:2\r\n:0\r\n"));
 }
 
-const std::string kSix = "*6\r\n";
-
-TEST_F(LimitCommandsTest, TakesFromAllOrFromNone) {
-  const std::string all = "SLUICE.CHECKALL 2 'sliding_log 5/1h' host 2 'sliding_log 3/1h' total ";
-  EXPECT_EQ(run(all + "1"), "*4\r\n:1\r\n" + integers({1, 3, 2, 0, 3'600'000, 0}) +
-                                integers({1, 5, 3, 0, 3'600'000, 0}) +
-                                integers({1, 3, 2, 0, 3'600'000, 0}));
-  EXPECT_THAT(run(all + "3"), MatchesRegex("\\*4\r\n:1\r\n\\*6\r\n:0\r\n:3\r\n:2\r\n.*"
-                                           "\\*6\r\n:1\r\n:5\r\n:3\r\n:0\r\n.*"
-                                           "\\*6\r\n:0\r\n:3\r\n:2\r\n.*"));
-  EXPECT_THAT(run("SLUICE.PEEK 'sliding_log 5/1h' host"), StartsWith(kSix + ":1\r\n:5\r\n:3\r\n"));
-  EXPECT_THAT(run("SLUICE.PEEK 'sliding_log 3/1h' total"), StartsWith(kSix + ":1\r\n:3\r\n:2\r\n"));
-}
-
 TEST_F(LimitCommandsTest, TellsThePartsOfOneLimit) {
   EXPECT_EQ(run("SLUICE.CHECKALL 1 'fixed_window 9/1d anchor=first & sliding_log 5/1h' a 2"),
             "*4\r\n:1\r\n" + integers({1, 5, 3, 0, 3'600'000, 0}) +
@@ -190,9 +163,7 @@ TEST_F(LimitCommandsTest, APermitSaysWhoGaveIt) {
 }
 
 TEST_F(LimitCommandsTest, CountsWhatIsTaken) {
-  const auto thread = thread_over(store);
-  TestConnection other(thread);
-  other.send("SLUICE.TAKE login a 9\r\nSLUICE.TAKE login a 9\r\nSLUICE.REFUND login a 1\r\n");
+  send("SLUICE.TAKE login a 9\r\nSLUICE.TAKE login a 9\r\nSLUICE.REFUND login a 1\r\n");
   const auto outcomes = thread->server->outcomes();
   ASSERT_EQ(outcomes.size(), 2U);
   EXPECT_EQ(outcomes[0], (OutcomeCount{"login", true, Source::kStore, 1}));

@@ -20,14 +20,7 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-class ServerCommandsTest : public testing::Test {
- protected:
-  std::string run(const std::string& command) { return connection.send(command + "\r\n"); }
-
-  std::shared_ptr<ScriptedStore> fake = still_store();
-  std::shared_ptr<ThreadState> thread = thread_over(fake);
-  TestConnection connection{thread};
-};
+using ServerCommandsTest = CommandsTest<still_store>;
 
 TEST_F(ServerCommandsTest, DescribesACommandWithItsFlagsAndKeys) {
   EXPECT_EQ(
@@ -77,7 +70,7 @@ TEST_F(ServerCommandsTest, TellsWhatIsConfigured) {
 }
 
 TEST_F(ServerCommandsTest, TellsTheTimeOfTheStore) {
-  *fake->clock = 1'700'000'000'000'001'999;
+  *store->clock = 1'700'000'000'000'001'999;
   EXPECT_EQ(run("TIME"), "*2\r\n$10\r\n1700000000\r\n$1\r\n1\r\n");
 }
 
@@ -96,7 +89,7 @@ TEST_F(ServerCommandsTest, ListsTheConnections) {
   TestConnection other(thread, 9);
   other.send(
       "HELLO 3 SETNAME other\r\nCLIENT SETINFO LIB-NAME lib\r\nCLIENT SETINFO LIB-VER 2\r\n");
-  *fake->clock += 5'000'000'000;
+  *store->clock += 5'000'000'000;
   const std::string line = run("CLIENT INFO");
   EXPECT_THAT(line, AllOf(HasSubstr("id=7 "), HasSubstr(" name= age=5 "), HasSubstr(" resp=2 ")));
   const std::string all = run("CLIENT LIST");
@@ -121,7 +114,7 @@ TEST_F(ServerCommandsTest, TellsEachSection) {
                     HasSubstr("# Sluice\r\nstore:")));
   EXPECT_THAT(run("INFO clients STATS"), AllOf(HasSubstr("# Clients\r\n"), HasSubstr("# Stats\r\n"),
                                                Not(HasSubstr("# Server\r\n"))));
-  *fake->clock += 7'900'000'000;
+  *store->clock += 7'900'000'000;
   EXPECT_THAT(run("INFO server"), HasSubstr("uptime_in_seconds:7\r\n"));
 }
 
@@ -162,11 +155,11 @@ TEST_F(ServerCommandsTest, ListsTheKeysDeniedMost) {
 
 TEST_F(ServerCommandsTest, TellsHowTheStoreIs) {
   EXPECT_THAT(run("INFO sluice"), HasSubstr("\r\nstore_state:down\r\n"));
-  fake->health = {.state = StoreHealth::State::kUp,
-                  .round_trip_p50 = std::chrono::nanoseconds(120'001),
-                  .round_trip_p99 = std::chrono::microseconds(3'400),
-                  .evicted = 5,
-                  .without_room = 6};
+  store->health = {.state = StoreHealth::State::kUp,
+                   .round_trip_p50 = std::chrono::nanoseconds(120'001),
+                   .round_trip_p99 = std::chrono::microseconds(3'400),
+                   .evicted = 5,
+                   .without_room = 6};
   EXPECT_THAT(run("INFO sluice"),
               HasSubstr("\r\nstore_state:up\r\nround_trip_p50_usec:121\r\n"
                         "round_trip_p99_usec:3400\r\nevicted_keys:5\r\nwithout_room:6\r\n"));

@@ -23,13 +23,7 @@ const std::string kThrottleSent = "CL.THROTTLE user 15 30 60\r\n";
 const std::string kQueued = "+QUEUED\r\n";
 const std::string kAborted = "-EXECABORT Transaction discarded because of previous errors.\r\n";
 
-class TransactionTest : public testing::Test {
- protected:
-  std::string send(std::string_view input) { return connection.send(input); }
-
-  std::shared_ptr<ScriptedStore> store = still_store();
-  TestConnection connection{thread_over(store)};
-};
+using TransactionTest = CommandsTest<still_store>;
 
 TEST_F(TransactionTest, ChargesAtExecInOrder) {
   EXPECT_EQ(send("MULTI\r\n"), "+OK\r\n");
