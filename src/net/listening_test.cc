@@ -4,7 +4,6 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -16,6 +15,7 @@
 #include <system_error>
 #include <vector>
 
+#include "testing/child_process.h"
 #include "testing/error_of.h"
 #include "testing/line_server.h"
 
@@ -74,17 +74,14 @@ constexpr const char* kThirdOrEarlier = "3";
 
 TEST(ListeningTest, SaysThatThereAreTooFewThreads) {
   if (::geteuid() != 0) return;  // Only root becomes another user.
-  const ::pid_t child = ::fork();
-  if (child == 0) {
+  const int status = in_child_process([] {
     ::alarm(10);
     const std::string error = start_with_too_few_threads();
     // The thread sanitizer may have one or two threads of its own, so that an earlier one fails.
     const std::regex expected("cannot start thread " + std::string(kThirdOrEarlier) +
                               " of 4: Resource temporarily unavailable");
-    ::_exit(std::regex_match(error, expected) ? 0 : 1);
-  }
-  int status = -1;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
+    return std::regex_match(error, expected);
+  });
   EXPECT_EQ(status, 0);
 }
 

@@ -62,12 +62,9 @@ class PatientHandler final : public LineHandler {
 class TimeoutTest : public StreamServerTest {
  protected:
   void serve(const StreamTimeouts& timeouts) {
-    const MakeHandler factory = [](const AcceptedStream&) {
-      return std::make_unique<PatientHandler>();
-    };
     StreamServerTest::serve(
         Service{.address = any_port(),
-                .make_handler = factory,
+                .make_handler = handlers_of<PatientHandler>(),
                 .refusal = "no room\n",
                 .timeouts = timeouts,
                 .on_event = [ended = ended_](ConnectionEvent why) { ++(*ended)[why]; }},
@@ -98,15 +95,6 @@ TEST_F(TimeoutTest, TellsWhatAPeerDidNotDo) {
                                             testing::Pair(ConnectionEvent::kUnread, 1)));
 }
 
-TEST_F(TimeoutTest, ClosesWhereTheRestOfARequestDoesNotCome) {
-  serve({.request = milliseconds(100)});
-  Client idle(address());
-  Client slow(address());
-  EXPECT_TRUE(slow.send("a\nb"));
-  EXPECT_EQ(slow.read_all(), "a\ntoo slow\n");
-  EXPECT_TRUE(idle.echoes("a\n"));
-}
-
 TEST_F(TimeoutTest, CountsFromTheFirstByte) {
   serve({.request = milliseconds(100)});
   Client slow(address());
@@ -117,25 +105,21 @@ TEST_F(TimeoutTest, CountsFromTheFirstByte) {
 }
 
 /// Lines as LineHandler; the line "login" says who the peer is, until the line "logout".
-class LoginHandler final : public LineHandler {
+class LoginHandler final : public CountingLineHandler {
  public:
-  LoginHandler(std::atomic<int>& timeouts, std::atomic<std::size_t>& answered_bytes)
-      : timeouts_(timeouts), answered_bytes_(answered_bytes) {}
+  LoginHandler(std::atomic<std::size_t>& answered_bytes, std::atomic<int>& timeouts)
+      : CountingLineHandler(answered_bytes), timeouts_(timeouts) {}
 
   Progress on_data(std::string_view input, std::string& output) override {
     if (input.starts_with("login\n")) awaits_login_ = false;
     if (input.starts_with("logout\n")) awaits_login_ = true;
-    const std::size_t before = output.size();
-    const Progress progress = LineHandler::on_data(input, output);
-    answered_bytes_ += output.size() - before;
-    return progress;
+    return CountingLineHandler::on_data(input, output);
   }
   bool awaits_login() override { return awaits_login_; }
   void on_login_timeout() override { ++timeouts_; }
 
  private:
   std::atomic<int>& timeouts_;
-  std::atomic<std::size_t>& answered_bytes_;
   bool awaits_login_ = true;
 };
 
@@ -144,11 +128,11 @@ class LoginTest : public StreamServerTest {
   ~LoginTest() override { server_.reset(); }
 
   void serve(milliseconds sweep_interval) {
-    const MakeHandler factory = [this](const AcceptedStream&) {
-      return std::make_unique<LoginHandler>(timeouts_, answered_bytes_);
-    };
     StreamServerTest::serve(
-        Service{any_port(), factory, "", {.login = std::chrono::seconds(1)}},
+        Service{any_port(),
+                handlers_of<LoginHandler>(answered_bytes_, timeouts_),
+                "",
+                {.login = std::chrono::seconds(1)}},
         {.limits = {.max_pending_bytes = std::size_t{64} << 20, .sweep_interval = sweep_interval}});
   }
 
@@ -285,25 +269,10 @@ TEST_F(StreamServerTest, HoldsBackWhatAPeerDoesNotReadAndGoesOnWhenItDoes) {
 
 TEST_F(StreamServerTest, ClosesAPeerThatNeverReadsAndKeepsMemoryBounded) {
   std::atomic<std::size_t> answered_bytes = 0;
-  class Counting : public LineHandler {
-   public:
-    explicit Counting(std::atomic<std::size_t>& bytes) : bytes_(bytes) {}
-    Progress on_data(std::string_view input, std::string& output) override {
-      const std::size_t before = output.size();
-      const Progress progress = LineHandler::on_data(input, output);
-      bytes_ += output.size() - before;
-      return progress;
-    }
-
-   private:
-    std::atomic<std::size_t>& bytes_;
-  };
-  const MakeHandler factory = [&](const AcceptedStream&) {
-    return std::make_unique<Counting>(answered_bytes);
-  };
-  serve(factory, {.limits = {.max_pending_bytes = 1 << 20,
-                             .stuck_timeout = milliseconds(50),
-                             .sweep_interval = milliseconds(5)}});
+  serve(handlers_of<CountingLineHandler>(answered_bytes),
+        {.limits = {.max_pending_bytes = 1 << 20,
+                    .stuck_timeout = milliseconds(50),
+                    .sweep_interval = milliseconds(5)}});
   Client client(address(), 4096);
   const std::string line = "big 1000\n";
   std::string lines;
@@ -463,7 +432,7 @@ TEST_F(StreamServerTest, StopSendsNothingOfAReplyThatDoesNotBecomeWhole) {
     std::promise<void>& asked_;
   };
   std::promise<void> asked;
-  serve([&](const AcceptedStream&) { return std::make_unique<Halving>(asked); }, {});
+  serve(handlers_of<Halving>(asked), {});
   Client client(address());
   ASSERT_TRUE(client.send("x"));
   asked.get_future().wait();

@@ -87,8 +87,7 @@ TEST(Turns, APeerWaitsForOneTurnOfAnother) {
     Turns& turns_;
   };
   Turns turns;
-  const auto server =
-      serve([&](const AcceptedStream&) { return std::make_unique<SlowHandler>(turns); });
+  const auto server = serve(handlers_of<SlowHandler>(turns));
   Client slow(server->addresses()[0]);
   Client other(server->addresses()[0]);
   ASSERT_TRUE(other.send("first\n"));

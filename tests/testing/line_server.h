@@ -7,6 +7,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <memory>
 #include <string>
@@ -44,8 +45,29 @@ class LineHandler : public StreamHandler {
   }
 };
 
+/// Counts the bytes that it answers.
+class CountingLineHandler : public LineHandler {
+ public:
+  explicit CountingLineHandler(std::atomic<std::size_t>& answered) : answered_(answered) {}
+
+  Progress on_data(std::string_view input, std::string& output) override {
+    const std::size_t before = output.size();
+    const Progress progress = LineHandler::on_data(input, output);
+    answered_ += output.size() - before;
+    return progress;
+  }
+
+ private:
+  std::atomic<std::size_t>& answered_;
+};
+
+/// Makes a `Handler` of these arguments for each connection.
+template <class Handler, class... Arguments>
+MakeHandler handlers_of(Arguments&... arguments) {
+  return [&](const AcceptedStream&) { return std::make_unique<Handler>(arguments...); };
+}
 inline MakeHandler line_handlers() {
-  return [](const AcceptedStream&) { return std::make_unique<LineHandler>(); };
+  return handlers_of<LineHandler>();
 }
 
 inline Address any_port() {
