@@ -9,7 +9,6 @@
 #include <string>
 
 #include "servers/await.h"
-#include "servers/fault_proxy.h"
 #include "servers/redis_sentinel.h"
 #include "testing/error_of.h"
 #include "testing/redis_limited.h"
@@ -51,25 +50,6 @@ TEST(RedisStoreHealth, SaysThatTheServerIsLostAndBack) {
   const RedisServer again({.port = port});
   servers::await("the return", [&] { return health_of(limited).state == State::kUp; });
   EXPECT_GE(health_of(limited).times_lost, 1U);
-}
-
-TEST(RedisStoreHealth, SaysThatRepliesAreLateAndWhichDeadlineWouldDo) {
-  const RedisServer server;
-  servers::FaultProxy proxy(server.port());
-  RedisOptions options = with_deadline(options_for(server), 20ms);
-  options.servers[0].port = proxy.port();
-  Limited limited(options, "token_bucket 1000/1h");
-  servers::await("an answer",
-                 [&] { return sources(limited, {limited.request("k")})[0] == Source::kStore; });
-  proxy.delay_replies(30ms);
-  servers::await("late replies", [&] {
-    sources(limited, {limited.request("k")});
-    return health_of(limited).times_late == 1;
-  });
-  const StoreHealth health = health_of(limited);
-  EXPECT_GE(health.late_replies, 8U);
-  EXPECT_GE(health.late_round_trip, 30ms);
-  EXPECT_GE(health.sufficient_deadline, 60ms);
 }
 
 TEST(RedisStoreHealth, NamesAServerThatIsNotWhatTheUrlSays) {

@@ -51,21 +51,6 @@ TEST(RedisStore, AKeyThatNoCallCanCarryFailsAtOnce) {
   EXPECT_EQ(limited.check("k").remaining, 9);
 }
 
-TEST(RedisStore, ThreadsThatWaitShareTheConnection) {
-  const RedisServer server;
-  Limited limited(options_for(server), "fixed_window 300/24h");
-  std::atomic<int> admitted = 0;
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 8; ++t) {
-    threads.emplace_back([&] {
-      for (int i = 0; i < 100; ++i) admitted += limited.check("hot").allowed ? 1 : 0;
-    });
-  }
-  for (auto& thread : threads) thread.join();
-  EXPECT_EQ(admitted.load(), 300);
-  EXPECT_EQ(server.info("connected_clients"), "2");  // the store's, and this one
-}
-
 // Each key has its own, so that its requests keep their order.
 TEST(RedisStore, SpreadsItsKeysOverItsConnections) {
   const RedisServer server;
@@ -161,24 +146,6 @@ TEST(RedisStore, RequestsByTheCallersClockAreSentTogetherToo) {
   EXPECT_EQ(crowd.unanswered(), 0);
   EXPECT_LE(calls(server, "evalsha"), 400);
   EXPECT_LE(calls(server, "time"), 1) << "of the connection, not of the decisions";
-}
-
-TEST(RedisStore, AskedInVirtualTimeItLeavesNothingBehind) {
-  const RedisServer server;
-  server.command({"SET", "other", "x"});
-  RedisOptions options = options_for(server);
-  options.virtual_time = true;
-  {
-    RedisStore store(options);
-    const Limit limit("fixed_window 5/1s", "test");
-    const auto space = store.open_space(limit.definition());
-    const Request request{.limit = &limit.definition(), .space = space.get(), .key = "k"};
-    Decision decision;
-    for (int i = 0; i < 6; ++i) store.decide({&request, 1}, 1'000'000'000, {&decision, 1});
-    EXPECT_FALSE(decision.allowed);
-    EXPECT_GT(std::stol(server.command({"PTTL", "sluice:test:{k}"})), 86'000'000);
-  }
-  EXPECT_EQ(server.command({"DBSIZE"}), "1");
 }
 
 // It has answered, so "no answer in time" would be false.
