@@ -255,8 +255,6 @@ TEST(ConfigFile, KeepsThePasswordOfAStoreFromItsMessages) {
 TEST(ConfigFile, RefusesANameTwice) {
   EXPECT_EQ(mistake("drain: 1s\nstore: memory\ndrain: 2s"),
             "f.yaml:3:1: 'drain' is there twice in the file");
-  EXPECT_EQ(mistake("limits:\n  a: sliding_log 5/1m\n  a: sliding_log 6/1m"),
-            "f.yaml:3:3: 'a' is there twice in 'limits'");
 }
 
 TEST(ConfigFile, PointsAtAQuoteThatIsNotClosed) {
@@ -275,15 +273,6 @@ TEST(ConfigFile, PointsAtAQuoteThatIsNotClosed) {
   EXPECT_EQ(mistake("store: \"memory:\"\n"), "");
   EXPECT_THAT(mistake("store: 'mem''ory:'\n"), HasSubstr("mem'ory"));
   EXPECT_THAT(mistake("store: \"mem\\\"ory:\"\n"), HasSubstr("mem\"ory"));
-}
-
-TEST(ConfigFile, ReadsAFileOrSaysWhyNot) {
-  const std::string path = testing::TempDir() + "sluice_config.yaml";
-  std::ofstream(path) << "drain: 7s";
-  EXPECT_EQ(read_config_file(path).drain, std::chrono::seconds(7));
-  std::filesystem::remove(path);
-  EXPECT_EQ(error_of<ConfigError>([&] { read_config_file(path); }),
-            path + ": the file cannot be read: No such file or directory");
 }
 
 }  // namespace

@@ -139,15 +139,6 @@ TEST_F(HandlerTest, ReadsRequestsInPieces) {
   }
 }
 
-TEST_F(HandlerTest, ReadsChunks) {
-  EXPECT_EQ(
-      ask("POST /v1/check HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-          "Transfer-Encoding: chunked\r\n\r\n7\r\n{\"limit\r\n16\r\n\":\"login\",\"key\":\"bob\""
-          "}\r\n0\r\n\r\n")
-          .status,
-      200);
-}
-
 TEST_F(HandlerTest, AsksForTheBody) {
   const std::string head =
       "POST /v1/check HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
