@@ -72,9 +72,8 @@ TEST_F(Replay, NoPermitIsReleased) {
             std::string::npos);
 }
 
-TEST_F(Replay, WritesEveryDecisionInTheOrderOfTime) {
-  ReplayOptions choice = options(directory_.write(
-      "in.csv", "time,key,cost\n1.5,a,2\n1.5,\"b\"\"\",1\n1.000000001,a,1\n2,a,0\n"));
+TEST_F(Replay, WritesTheDecisionOfEachLimit) {
+  ReplayOptions choice = options(directory_.write("in.csv", "time,key,cost\n1.000000001,a,1\n"));
   choice.limits.push_back("fixed_window  1/1s");
   choice.decisions = directory_.path("decisions");
   EXPECT_EQ(run(choice).status, 0);
@@ -86,30 +85,6 @@ TEST_F(Replay, WritesEveryDecisionInTheOrderOfTime) {
             R"({"time_ns":1000000001,"key":"a","cost":1)"
             R"(,"limit_expr":"fixed_window  1/1s","allowed":true,"limit":1)"
             R"(,"remaining":0,"retry_after_ns":0,"reset_after_ns":999999999,"delay_ns":0})"
-            "\n"
-            R"({"time_ns":1500000000,"key":"a","cost":2)"
-            R"(,"limit_expr":"token_bucket 1/1s burst=2","allowed":false,"limit":2)"
-            R"(,"remaining":1,"retry_after_ns":500000001,"reset_after_ns":500000001,"delay_ns":0})"
-            "\n"
-            R"({"time_ns":1500000000,"key":"a","cost":2)"
-            R"(,"limit_expr":"fixed_window  1/1s","allowed":false,"limit":1)"
-            R"(,"remaining":0,"retry_after_ns":-1,"reset_after_ns":500000000,"delay_ns":0})"
-            "\n"
-            R"({"time_ns":1500000000,"key":"b\"","cost":1)"
-            R"(,"limit_expr":"token_bucket 1/1s burst=2","allowed":true,"limit":2)"
-            R"(,"remaining":1,"retry_after_ns":0,"reset_after_ns":1000000000,"delay_ns":0})"
-            "\n"
-            R"({"time_ns":1500000000,"key":"b\"","cost":1)"
-            R"(,"limit_expr":"fixed_window  1/1s","allowed":true,"limit":1)"
-            R"(,"remaining":0,"retry_after_ns":0,"reset_after_ns":500000000,"delay_ns":0})"
-            "\n"
-            R"({"time_ns":2000000000,"key":"a","cost":0)"
-            R"(,"limit_expr":"token_bucket 1/1s burst=2","allowed":true,"limit":2)"
-            R"(,"remaining":1,"retry_after_ns":0,"reset_after_ns":1,"delay_ns":0})"
-            "\n"
-            R"({"time_ns":2000000000,"key":"a","cost":0)"
-            R"(,"limit_expr":"fixed_window  1/1s","allowed":true,"limit":1)"
-            R"(,"remaining":1,"retry_after_ns":0,"reset_after_ns":0,"delay_ns":0})"
             "\n");
 }
 
