@@ -148,11 +148,6 @@ class KeyValue : public testing::Test {
                 .duration_ns = duration_ns},
                now);
   }
-  Decision lease(const Limit& limit, Operation operation, PermitId permit,
-                 Instant now = kStateNow) {
-    return ask({.limit = &limit.definition(), .key = "k", .operation = operation, .permit = permit},
-               now);
-  }
   Decision ask(const Request& request, Instant now) {
     state_.clear();
     EXPECT_TRUE(value_.empty() || state_.read(value_, *request.limit));
@@ -233,18 +228,6 @@ TEST_F(KeyValue, AStateOfSubWindowsLivesAsLongAsIfItWereStrict) {
     state.judge(take(limit), kStart);
     EXPECT_EQ(state.lifetime_ns(), 11 * kSecondNs) << expression;
   }
-}
-
-TEST_F(KeyValue, PermitsStayUnderOtherNumbers) {
-  const Limit before("concurrency 3");
-  for (const PermitId permit : {1U, 2U, 3U}) lease(before, Operation::kTake, permit);
-  const Limit after("concurrency 2 lease=10s");
-  EXPECT_FALSE(lease(after, Operation::kTake, 4).allowed);
-  EXPECT_TRUE(lease(after, Operation::kRenew, 2).allowed);
-  EXPECT_EQ(lease(after, Operation::kTake, 4, kStateNow + 10 * kSecondNs).retry_after.count(),
-            50 * kSecondNs);
-  // What another algorithm has left is fresh to it, and the other way round.
-  EXPECT_EQ(ask(Limit("token_bucket 5/1s"), Operation::kTake, 0).remaining, 5);
 }
 
 }  // namespace
