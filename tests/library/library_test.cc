@@ -10,7 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "sluice/sluice.h"
+#include "limiters.h"
+#include "testing/error_of.h"
 
 namespace sluice {
 namespace {
@@ -18,15 +19,6 @@ namespace {
 using std::chrono::nanoseconds;
 using testing::AllOf;
 using testing::HasSubstr;
-
-// A limit whose units do not return while the tests run, at any time of the clock.
-constexpr const char* kFivePerWeek = "sliding_log 5/1w";
-
-constexpr nanoseconds kWeek = std::chrono::hours(24 * 7);
-
-Limiter make_limiter(std::string_view expression = kFivePerWeek, std::string_view name = {}) {
-  return Limiter(open_store("memory:"), Limit(expression, name));
-}
 
 TEST(Library, ChecksUntilTheLimitIsSpent) {
   Limiter limiter = make_limiter();
@@ -99,12 +91,8 @@ TEST(Library, ResetsOneKey) {
 TEST(Library, RefusesANegativeCost) {
   Limiter limiter = make_limiter();
   for (const std::int64_t cost : {std::int64_t{-1}, std::numeric_limits<std::int64_t>::min()}) {
-    try {
-      limiter.check("a", cost);
-      FAIL() << "a cost of " << cost << " was accepted";
-    } catch (const std::invalid_argument& error) {
-      EXPECT_EQ(std::string(error.what()), "a cost is at least 0, not " + std::to_string(cost));
-    }
+    EXPECT_EQ(error_of<std::invalid_argument>([&] { limiter.check("a", cost); }),
+              "a cost is at least 0, not " + std::to_string(cost));
   }
   EXPECT_EQ(limiter.peek("a").remaining, 5);
 }
@@ -183,13 +171,8 @@ TEST(Library, SaysWhyAStoreCannotBeOpened) {
                             {"memory:?max_bytes=1", "max_bytes is a whole number from 1048576"},
                             {"memory:?full=maybe", "full is deny or allow"},
                             {"memory:?size=1", "there is no option 'size'"}}) {
-    try {
-      open_store(wrong.url);
-      FAIL() << "'" << wrong.url << "' was opened";
-    } catch (const StoreError& error) {
-      EXPECT_THAT(error.what(),
-                  AllOf(HasSubstr("'" + std::string(wrong.url) + "'"), HasSubstr(wrong.fault)));
-    }
+    EXPECT_THAT(error_of([&] { open_store(wrong.url); }),
+                AllOf(HasSubstr("'" + std::string(wrong.url) + "'"), HasSubstr(wrong.fault)));
   }
 }
 

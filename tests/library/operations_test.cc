@@ -9,7 +9,8 @@
 #include <thread>
 #include <vector>
 
-#include "sluice/sluice.h"
+#include "limiters.h"
+#include "testing/error_of.h"
 
 namespace sluice {
 namespace {
@@ -17,26 +18,6 @@ namespace {
 using namespace std::chrono_literals;
 using std::chrono::nanoseconds;
 using testing::HasSubstr;
-
-// Limits whose units do not return while the tests run.
-constexpr const char* kFivePerWeek = "sliding_log 5/1w";
-constexpr const char* kBucket = "token_bucket 10/1w";
-constexpr nanoseconds kWeek = 24h * 7;
-
-Limiter make_limiter(std::string_view expression = kFivePerWeek, std::string_view name = {}) {
-  return {open_store("memory:"), Limit(expression, name)};
-}
-
-// The message of the exception that `call` throws.
-template <class Error, class Call>
-std::string refusal(Call call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
 
 TEST(Operations, ManyKeysAreCheckedAtOnce) {
   Limiter limiter = make_limiter();
@@ -59,11 +40,11 @@ TEST(Operations, AWrongBatchIsRefusedAsAWhole) {
   Limiter limiter = make_limiter();
   const std::vector<Ask> asks{{.key = "a"}, {.key = "b", .cost = -2}};
   std::vector<Decision> decisions(2);
-  EXPECT_EQ(refusal<std::invalid_argument>([&] { limiter.check(asks, decisions); }),
+  EXPECT_EQ(error_of<std::invalid_argument>([&] { limiter.check(asks, decisions); }),
             "a cost is at least 0, not -2");
   EXPECT_EQ(limiter.peek("a").remaining, 5);
   EXPECT_EQ(
-      refusal<std::invalid_argument>([&] { limiter.check(asks, std::span(decisions).first(1)); }),
+      error_of<std::invalid_argument>([&] { limiter.check(asks, std::span(decisions).first(1)); }),
       "there is room for 1 decisions, and there are 2 to make");
 }
 
@@ -135,7 +116,7 @@ TEST(Operations, ABlockEndsWhenItWasSaid) {
 
 TEST(Operations, RefuseNumbersOutOfRange) {
   Limiter limiter = make_limiter();
-  const auto refused = [](auto call) { return refusal<std::invalid_argument>(call); };
+  const auto refused = [](auto call) { return error_of<std::invalid_argument>(call); };
   EXPECT_EQ(refused([&] { limiter.refund("a", -1); }), "a refund is at least 0, not -1");
   EXPECT_EQ(refused([&] { limiter.charge("a", -1); }), "a charge is at least 0, not -1");
   EXPECT_EQ(refused([&] { limiter.take_up_to("a", -7); }), "what is taken is at least 0, not -7");
@@ -149,7 +130,7 @@ TEST(Operations, RefuseNumbersOutOfRange) {
 }
 
 TEST(Operations, ALimitOfPermitsIsAnotherLimiters) {
-  EXPECT_THAT(refusal<InvalidLimit>([] { make_limiter("concurrency 4"); }),
+  EXPECT_THAT(error_of<InvalidLimit>([] { make_limiter("concurrency 4"); }),
               HasSubstr("'concurrency 4' lends permits"));
 }
 
@@ -195,7 +176,7 @@ TEST(Operations, TellWhichClaimBindsAndWhatEachAnswers) {
   EXPECT_EQ(parts[1].retry_after, denied.retry_after);
 
   EXPECT_EQ(check_all({{number, "+2"}}, std::span(parts).first(1)), parts[0]);
-  EXPECT_EQ(refusal<std::invalid_argument>([&] {
+  EXPECT_EQ(error_of<std::invalid_argument>([&] {
               check_all({{number, "+2"}, {everyone, ""}}, std::span(parts).first(1));
             }),
             "there is room for 1 decisions, and there are 2 to make");
@@ -223,7 +204,7 @@ TEST(Operations, TellWhatEachPartOfALimitAnswers) {
   EXPECT_EQ(limiter.check_parts("a", 1, parts).binding, 0) << "the first of equal ones";
   for (const Decision& part : parts) EXPECT_GT(part.retry_after, 119min);
 
-  EXPECT_EQ(refusal<std::invalid_argument>(
+  EXPECT_EQ(error_of<std::invalid_argument>(
                 [&] { limiter.check_parts("a", 1, std::span(parts).first(2)); }),
             "there is room for 2 decisions, and there are 3 to make");
   Limiter plain = make_limiter();
@@ -235,7 +216,7 @@ TEST(Operations, RefuseClaimsThatCannotBeDecidedTogether) {
   const auto store = open_store("memory:");
   Limiter limiter(store, Limit(kFivePerWeek, "one"));
   Limiter other = make_limiter(kFivePerWeek, "other");
-  const auto refused = [](auto call) { return refusal<std::invalid_argument>(call); };
+  const auto refused = [](auto call) { return error_of<std::invalid_argument>(call); };
   EXPECT_EQ(refused([] { check_all({}); }), "from 1 to 16 claims are taken from together, not 0");
   const std::vector<Claim> many(17, Claim{limiter, "a"});
   EXPECT_EQ(refused([&] { check_all(many); }),
@@ -288,7 +269,7 @@ TEST(Operations, ALimitDoesNotGiveWayWhereItCannot) {
   const auto store = open_store("memory:");
   Limiter limiter(store, Limit(kFivePerWeek, "login"));
   EXPECT_EQ(
-      refusal<std::invalid_argument>([&] { limiter.set_limit(Limit(kFivePerWeek, "logout")); }),
+      error_of<std::invalid_argument>([&] { limiter.set_limit(Limit(kFivePerWeek, "logout")); }),
       "the limit 'logout' cannot replace 'login': their names differ");
   EXPECT_THROW(limiter.set_limit(Limit("concurrency 4", "login")), InvalidLimit);
   Limiter second(store, Limit("sliding_log 6/1w", "login"));
@@ -329,7 +310,7 @@ TEST(Operations, ACallbackIsToldBeforeTheCallReturns) {
   });
   EXPECT_EQ(told, 1);
   limiter.async_check("a", -2, [&](const Decision&, std::exception_ptr error) {
-    EXPECT_EQ(refusal<std::invalid_argument>([&] { std::rethrow_exception(error); }),
+    EXPECT_EQ(error_of<std::invalid_argument>([&] { std::rethrow_exception(error); }),
               "a cost is at least 0, not -2");
     ++told;
   });

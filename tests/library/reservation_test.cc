@@ -7,20 +7,13 @@
 #include <thread>
 #include <utility>
 
-#include "sluice/sluice.h"
+#include "limiters.h"
 
 namespace sluice {
 namespace {
 
 using namespace std::chrono_literals;
-using std::chrono::nanoseconds;
 using std::chrono::steady_clock;
-
-constexpr nanoseconds kWeek = 24h * 7;
-
-Limiter make_limiter(std::string_view expression = "token_bucket 10/1w") {
-  return {open_store("memory:"), Limit(expression)};
-}
 
 TEST(Reservation, IsDeniedUntilItIsMade) {
   Reservation none;
@@ -33,7 +26,7 @@ TEST(Reservation, IsDeniedUntilItIsMade) {
 }
 
 TEST(Reservation, TakesWhatThereIs) {
-  Limiter limiter = make_limiter();
+  Limiter limiter = make_limiter(kBucket);
   Reservation reservation = limiter.reserve("a", 4);
   EXPECT_TRUE(reservation);
   EXPECT_EQ(reservation.decision().remaining, 6);
@@ -43,7 +36,7 @@ TEST(Reservation, TakesWhatThereIs) {
 }
 
 TEST(Reservation, TakesWhatIsStillToCome) {
-  Limiter limiter = make_limiter();
+  Limiter limiter = make_limiter(kBucket);
   limiter.check("a", 10);
   Reservation later = limiter.reserve("a", 5);
   EXPECT_TRUE(later);
@@ -63,7 +56,7 @@ TEST(Reservation, OfOtherLimitsIsNowOrNot) {
 }
 
 TEST(Reservation, CancelReturnsItsUnits) {
-  Limiter limiter = make_limiter();
+  Limiter limiter = make_limiter(kBucket);
   Reservation reservation = limiter.reserve("a", 4);
   EXPECT_FALSE(reservation.is_cancelled());
   reservation.cancel();
@@ -77,7 +70,7 @@ TEST(Reservation, CancelReturnsItsUnits) {
 }
 
 TEST(Reservation, IsSettledForWhatItCost) {
-  Limiter limiter = make_limiter();
+  Limiter limiter = make_limiter(kBucket);
   EXPECT_EQ(limiter.reserve("a", 6).commit(2).remaining, 8);
   EXPECT_EQ(limiter.reserve("a", 3).commit(3).remaining, 5);
   EXPECT_EQ(limiter.reserve("a", 0).commit(1).remaining, 4);
@@ -92,13 +85,13 @@ TEST(Reservation, IsSettledForWhatItCost) {
 }
 
 TEST(Reservation, ThatJustGoesStaysTaken) {
-  Limiter limiter = make_limiter();
+  Limiter limiter = make_limiter(kBucket);
   { const Reservation reservation = limiter.reserve("a", 4); }
   EXPECT_EQ(limiter.peek("a").remaining, 6);
 }
 
 TEST(Reservation, Moves) {
-  Limiter limiter = make_limiter();
+  Limiter limiter = make_limiter(kBucket);
   Reservation first = limiter.reserve("a", 4);
   Reservation second = std::move(first);
   EXPECT_FALSE(first);  // NOLINT(bugprone-use-after-move): it says so.
@@ -144,7 +137,7 @@ TEST(Reservation, WaitsForItsTurn) {
 }
 
 TEST(Reservation, AStoppedWaitReturnsItsUnits) {
-  Limiter limiter = make_limiter();
+  Limiter limiter = make_limiter(kBucket);
   limiter.check("a", 10);
   Reservation reservation = limiter.reserve("a", 5);
   std::stop_source source;
@@ -158,7 +151,7 @@ TEST(Reservation, AStoppedWaitReturnsItsUnits) {
 }
 
 TEST(Reservation, ThatIsSettledGivesNothingBackWhenTheWaitIsStopped) {
-  Limiter limiter = make_limiter();
+  Limiter limiter = make_limiter(kBucket);
   limiter.check("a", 10);
   Reservation reservation = limiter.reserve("a", 5);
   reservation.commit(5);
@@ -169,7 +162,7 @@ TEST(Reservation, ThatIsSettledGivesNothingBackWhenTheWaitIsStopped) {
 }
 
 TEST(Reservation, ThatIsReadyWasNotStopped) {
-  Limiter limiter = make_limiter();
+  Limiter limiter = make_limiter(kBucket);
   std::stop_source source;
   source.request_stop();
   EXPECT_TRUE(limiter.reserve("a").wait(source.get_token()));

@@ -44,11 +44,6 @@ std::string RedisServer::url() const {
          "/0";
 }
 
-std::string RedisServer::unix_url() const {
-  const std::string who = options_.password.empty() ? "" : "default:" + options_.password + "@";
-  return "unix://" + who + unix_path().native();
-}
-
 std::filesystem::path RedisServer::unix_path() const {
   return folder() / "redis.sock";
 }

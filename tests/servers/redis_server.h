@@ -34,8 +34,6 @@ class RedisServer final : public Server {
 
   /// "redis://127.0.0.1:PORT/0"; "rediss" for TLS, and "default:PASSWORD@" if there is a password.
   std::string url() const;
-  /// "unix://PATH"; without TLS, with the password.
-  std::string unix_url() const;
   std::filesystem::path unix_path() const;
 
   /// A client over the Unix socket that has sent the password.
