@@ -266,13 +266,6 @@ class UnansweredPermitTest : public testing::Test {
     return jobs.try_acquire("k");
   }
 
-  /// It was sent: the store may have carried it out.
-  void lose_replies() {
-    store_->says = [](const Request&) {
-      return Decision{.source = Source::kUnavailable, .taken = kTakenUnknown};
-    };
-  }
-
   void expect_reclaimed() {
     ASSERT_EQ(store_->asked.size(), 2U);
     EXPECT_EQ(store_->asked[1].operation, Operation::kRelease);
@@ -284,7 +277,7 @@ class UnansweredPermitTest : public testing::Test {
 };
 
 TEST_F(UnansweredPermitTest, IsReclaimedUnderEveryPolicy) {
-  lose_replies();
+  store_->lose_replies();
   for (const OnFailure policy : {OnFailure::kLocal, OnFailure::kAllow, OnFailure::kDeny}) {
     Permit permit = acquire(policy);
     EXPECT_EQ(permit.held(), policy != OnFailure::kDeny);

@@ -87,6 +87,12 @@ class ScriptedStore final : public Store {
     loses = [](const Request&) { return true; };
   }
   void lose_nothing() { loses = nullptr; }
+  /// Requests are sent, and their replies are lost: the store may have carried them out.
+  void lose_replies() {
+    says = [](const Request&) {
+      return Decision{.source = Source::kUnavailable, .taken = kTakenUnknown};
+    };
+  }
   /// Answers the batch that has waited longest, on this thread; waits for one to be submitted where
   /// none is pending. False where none is within ten seconds.
   bool answer();
