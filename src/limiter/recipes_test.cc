@@ -98,13 +98,6 @@ TEST_F(RecipesTest, ThrottleThrowsWhereThereIsNothingToCallInstead) {
   }
 }
 
-TEST_F(RecipesTest, ThrottleWaitsForItsTurn) {
-  auto brief = throttle(store_, "sms").allow(1).every(milliseconds(20)).block(seconds(60));
-  int runs = 0;
-  for (int i = 0; i < 3; ++i) brief.then([&] { ++runs; });
-  EXPECT_EQ(runs, 3);
-}
-
 TEST_F(RecipesTest, RefuseNumbersOutOfRange) {
   EXPECT_THROW(throttle(store_, "sms").allow(0).then([] {}), InvalidLimit);
   EXPECT_THROW(throttle(store_, "sms").every(seconds(0)).then([] {}), InvalidLimit);
