@@ -1,42 +1,151 @@
-"""Compares docs/metrics.md with what the server tells at /metrics, in both directions."""
+"""docs/metrics.md names what a server tells at /metrics, and nothing else; the dashboard and the
+alert rules ask for nothing else."""
 
+import json
 import os
 import re
 import sys
+import tempfile
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "system"))
 from certificates import Certificates  # noqa: E402
-from harness import ROOT, Server, SystemTest, free_port  # noqa: E402
+from harness import (ROOT, Server, SystemTest, free_port, read_text, run,  # noqa: E402
+                     write_text)
 
 ROW = re.compile(r"^\| `(\w+)` \| (\w+) \|([^|]*)\| \S.* \|$", re.MULTILINE)
+RULES = os.path.join(ROOT, "packaging", "prometheus", "sluice-alerts.yaml")
+DASHBOARD = os.path.join(ROOT, "packaging", "grafana", "sluice.json")
 TYPE = re.compile(r"^# TYPE (\w+) (\w+)$", re.MULTILINE)
 SAMPLE = re.compile(r"^(\w+)(?:\{(.*)\})? ", re.MULTILINE)
-LABEL = re.compile(r'(\w+)="(?:[^"\\]|\\.)*"')
+LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+# A metric in an expression, with the labels that it must have.
+ASKED = re.compile(r"\b((?:sluice|process)_\w+)(?:\{([^}]*)\})?")
+MATCHER = re.compile(r'(\w+)(=~?)"([^"]*)"')
+# How an expression and a legend name labels.
+NAMES = re.compile(r"\bby \(([^)]*)\)|\{\{ ?(?:\$labels\.)?(\w+) ?\}\}")
+ADDED_BY_PROMETHEUS = {"job", "instance"}
+# What is told only once it has happened.
+TOLD_LATER = {("sluice_decisions_total", "source", "unavailable"),
+              ("sluice_decisions_total", "source", "local"),
+              ("sluice_decisions_total", "source", "policy"),
+              ("sluice_decisions_total", "outcome", "would_deny")}
+SNAPSHOT_FAILED = {
+    "exp_labels": {"job": "sluice", "instance": "a", "severity": "warning"},
+    "exp_annotations": {
+        "summary": "a cannot write its snapshot",
+        "description": "A restart may lose what was decided since the last one. The log says why, "
+                       "with the event snapshot_failed or snapshot_not_synced."}}
 
 
-class Metrics(SystemTest):
-    def setUp(self):
-        with open(os.path.join(ROOT, "docs", "metrics.md"), encoding="utf-8") as file:
-            self.rows = ROW.findall(file.read())
+class MetricsTest(SystemTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        folder = cls.enterClassContext(tempfile.TemporaryDirectory(prefix="sluice-test-"))
+        made = Certificates(folder)
+        limits = os.path.join(folder, "limits.yaml")
+        write_text(limits, "limits: {a: fixed_window 5/1m}\n")
         port = free_port()
-        made = Certificates(self.temporary_folder())
-        server = Server("--http", f"127.0.0.1:{port}", "--tls-cert", made.pem("server"),
-                        "--tls-key", made.key("server"))
-        self.addCleanup(server.stop)
-        self.text = made.fetch(f"https://127.0.0.1:{port}/metrics")
+        with Server("--http", f"127.0.0.1:{port}", "--tls-cert", made.pem("server"), "--tls-key",
+                    made.key("server"), "--snapshot", os.path.join(folder, "snapshot"),
+                    "--limits", limits):
+            text = made.fetch(f"https://127.0.0.1:{port}/metrics")
+        cls.types = TYPE.findall(text)
+        cls.told = {}  # {metric: {(label, value)}}
+        for name, labels in SAMPLE.findall(text):
+            cls.told.setdefault(name, set()).update(LABEL.findall(labels))
+
+
+class Page(MetricsTest):
+    rows = ROW.findall(read_text(os.path.join(ROOT, "docs", "metrics.md")))
 
     def test_the_page_has_each_metric_and_no_other(self):
-        self.assertEqual(sorted((name, kind) for name, kind, _ in self.rows),
-                         sorted(TYPE.findall(self.text)))
+        self.assertEqual(sorted((name, kind) for name, kind, _ in self.rows), sorted(self.types))
 
     def test_the_page_has_the_labels_of_each_metric(self):
-        told = {name: set() for name, kind in TYPE.findall(self.text)}
-        for name, labels in SAMPLE.findall(self.text):
+        told = {name: set() for name, _ in self.types}
+        for name, labels in self.told.items():
             family = name if name in told else re.sub("_(bucket|sum|count)$", "", name)
-            told[family] |= set(LABEL.findall(labels)) - {"le"}
+            told[family] |= {label for label, _ in labels} - {"le"}
         written = {name: set(re.findall(r"`(\w+)`", labels)) for name, _, labels in self.rows}
         self.assertEqual(written, told)
+
+
+class Packaging(MetricsTest):
+    def check(self, expression, told_to_people):
+        found = ASKED.findall(expression)
+        labels = {"le", *ADDED_BY_PROMETHEUS}
+        for metric, matchers in found:
+            self.assertIn(metric, list(self.told), expression)
+            labels |= {label for label, _ in self.told[metric]}
+            for label, operator, value in MATCHER.findall(matchers):
+                if label in ADDED_BY_PROMETHEUS or (metric, label, value) in TOLD_LATER:
+                    continue
+                self.assertEqual(operator, "=", expression)
+                self.assertIn((label, value), self.told[metric], expression)
+        for grouped, named in NAMES.findall(expression + told_to_people):
+            for label in re.findall(r"\w+", grouped + named):
+                self.assertIn(label, labels, expression + " " + told_to_people)
+        return {metric for metric, _ in found}
+
+    def test_the_alert_rules(self):
+        result = run("promtool", "check", "rules", RULES)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        with open(RULES, encoding="utf-8") as file:
+            rules = file.read().split("- alert: ")[1:]
+        self.assertGreater(len(rules), 5)
+        for rule in rules:
+            self.check(rule.partition("labels:")[0], rule.partition("annotations:")[2])
+
+    def test_the_alert_of_snapshots(self):
+        """Of a server that writes one each hour: it begins when one is missing, and ends with the
+        next. Another server keeps none."""
+        def series(metric, values, instance="a"):
+            return {"series": f'{metric}{{job="sluice", instance="{instance}"}}',
+                    "values": values}
+
+        always = "0x299"  # Once a minute.
+        tests = [{"eval_time": f"{minute}m", "alertname": "SluiceSnapshotFailed",
+                  "exp_alerts": [SNAPSHOT_FAILED] if minute in (128, 180, 239) else []}
+                 for minute in (30, 66, 125, 128, 180, 239, 241)]
+        rules = self.write_file("test.yaml", json.dumps({
+            "rule_files": [RULES], "evaluation_interval": "1m",
+            "tests": [{"interval": "1m", "alert_rule_test": tests, "input_series": [
+                series("process_start_time_seconds", always),
+                series("sluice_snapshot_interval_seconds", "3600x299"),
+                # After an hour, and then only after three more.
+                series("sluice_last_snapshot_time_seconds", "0x59 3600x179 14400x59"),
+                series("process_start_time_seconds", always, "b"),
+                series("sluice_last_snapshot_time_seconds", always, "b")]}]}))
+        result = run("promtool", "test", "rules", rules)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+
+    def test_the_dashboard(self):
+        with open(DASHBOARD, encoding="utf-8") as file:
+            dashboard = json.load(file)
+        shown = set()
+        for panel in dashboard["panels"]:
+            for target in panel["targets"]:
+                with self.subTest(panel["title"]):
+                    expression = target["expr"].replace("$__rate_interval", "5m")
+                    rules = self.write_file("rules.yaml", json.dumps({"groups": [
+                        {"name": "g", "rules": [{"record": "r", "expr": expression}]}]}))
+                    result = run("promtool", "check", "rules", rules)
+                    self.assertEqual(result.returncode, 0, expression + result.stderr)
+                    shown |= self.check(expression, target["legendFormat"])
+        self.assertEqual(len({panel["id"] for panel in dashboard["panels"]}),
+                         len(dashboard["panels"]))
+        # What only an alert, or a look at the page itself, is for.
+        families = {re.sub("_(bucket|sum|count)$", "", name) for name in self.told}
+        shown = {re.sub("_(bucket|sum|count)$", "", name) for name in shown}
+        self.assertEqual(families - shown, {
+            "sluice_certificate_not_after_seconds", "sluice_last_reload_time_seconds",
+            "sluice_last_snapshot_time_seconds", "sluice_login_timeouts_total",
+            "sluice_snapshot_interval_seconds",
+            "sluice_store_charged_back_units_total", "sluice_store_clock_behind_total",
+            "sluice_store_late_replies_total", "sluice_store_lost_total",
+            "sluice_store_not_charged_back_units_total"})
 
 
 if __name__ == "__main__":

@@ -3,24 +3,18 @@ Chromium, where pages/report.mjs uses it."""
 
 import json
 import os
-import re
 import unittest
 
-from harness import ROOT, SystemTest, npm_install, read_text, run, sluice, write_text
+from harness import read_text, sluice, write_text
+from page import HOSTILE, SAMPLE, PageTest, data_of
 
-FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "pages")
-SAMPLE = os.path.join(ROOT, "data", "access.log")
 LIMITS = ("token_bucket 4/1m", "fixed_window 4/1m", "token_bucket 30/1m")
-DATA = re.compile(r'<script type="application/json" id="data">(.*?)</script>', re.DOTALL)
-# Keys that would do harm as markup, as a formula, or unseen.
-HOSTILE = ["</script><script>window.harmed=1</script>", "<img src=x onerror=window.harmed=1>",
-           "=1+1", "<!--", "a\u202eb", "${7*7}", "'\"&amp;"]
 # Keys that are cut to the same text.
 TWINS = ["x" * 80 + "a"] * 7 + ["x" * 80 + "b"] * 11
 MAX_BYTES = 1_000_000
 
 
-class ReportPage(SystemTest):
+class ReportPage(PageTest):
     def replay(self, *arguments):
         """Runs a replay with all outputs. Returns the paths of the page, the summary as JSON and
         the decisions."""
@@ -37,7 +31,7 @@ class ReportPage(SystemTest):
 
     def test_the_page_has_the_numbers_of_the_summary(self):
         page, summary, _ = self.sample()
-        data = json.loads(DATA.search(read_text(page))[1])
+        data = data_of(page)
         wanted = json.loads(read_text(summary))
         for limit, shown in zip(wanted["limits"], data["report"]["limits"]):
             shown["most_denied"] = shown["most_denied"][:len(limit["most_denied"])]
@@ -48,7 +42,7 @@ class ReportPage(SystemTest):
 
     def test_the_timelines_of_keys_are_those_of_the_decisions(self):
         page, _, decisions = self.sample()
-        data = json.loads(DATA.search(read_text(page))[1])
+        data = data_of(page)
         rows = {}
         for line in read_text(decisions).splitlines():
             row = json.loads(line)
@@ -69,7 +63,7 @@ class ReportPage(SystemTest):
 
     def test_the_sweep_is_what_a_replay_of_each_limit_says(self):
         page, _, _ = self.sample()
-        data = json.loads(DATA.search(read_text(page))[1])
+        data = data_of(page)
         points = [point for sweep in data["sweep"] for point in sweep["points"]]
         self.assertEqual(len(points), 6 * len(LIMITS))
         limits = sorted({point["limit_expr"] for point in points})
@@ -81,19 +75,14 @@ class ReportPage(SystemTest):
             self.assertEqual(point["keys_limited"], keys[point["limit_expr"]], point)
 
     def test_in_chromium(self):
-        npm_install()
-        result = run("node", os.path.join(FOLDER, "report.mjs"), *self.sample(), timeout_s=120)
-        self.assertEqual((result.returncode, result.stdout), (0, "report: ok\n"), result.stderr)
+        self.expect_in_chromium("report", *self.sample())
 
     def test_hostile_keys_in_chromium(self):
-        npm_install()
         lines = "".join(json.dumps({"time": 1700000000.05 + i % 7, "key": key}) + "\n"
                         for i, key in enumerate(HOSTILE * 20 + TWINS))
         page, _, _ = self.replay(self.write_file("log.jsonl", lines), "--limit",
                                  "fixed_window 5/1h", "--limit", "fixed_window 2/1h")
-        result = run("node", os.path.join(FOLDER, "hostile_keys.mjs"), page, timeout_s=120)
-        self.assertEqual((result.returncode, result.stdout), (0, "hostile keys: ok\n"),
-                         result.stderr)
+        self.expect_in_chromium("hostile_keys", page)
 
     def test_a_page_of_many_lines_is_small(self):
         """Thousands of busy keys in each step of a day, under five limits."""
@@ -104,18 +93,15 @@ class ReportPage(SystemTest):
         page, summary, _ = self.replay(self.write_file("log.csv", "time,key\n" + lines),
                                        *(word for limit in limits for word in ("--limit", limit)))
         self.assertLessEqual(os.path.getsize(page), MAX_BYTES)
-        data = json.loads(DATA.search(read_text(page))[1])
+        data = data_of(page)
         requests = {key["key"]: sum(key["requests"]) for key in data["keys"]}
         for limit in json.loads(read_text(summary))["limits"]:
             for key in limit["most_denied"]:
                 self.assertEqual(requests[key["key"]], key["requests"])
 
     def test_an_empty_log_in_chromium(self):
-        npm_install()
         page, _, _ = self.replay(self.write_file("log", ""), "--limit", "fixed_window 5/1h")
-        result = run("node", os.path.join(FOLDER, "empty_report.mjs"), page, timeout_s=120)
-        self.assertEqual((result.returncode, result.stdout), (0, "empty report: ok\n"),
-                         result.stderr)
+        self.expect_in_chromium("empty_report", page)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,27 @@
+"""The pages that `sluice replay --html` and `sluice advise --html` write."""
+
+import json
+import os
+import re
+
+from harness import ROOT, SystemTest, npm_install, read_text, run
+
+FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "pages")
+SAMPLE = os.path.join(ROOT, "data", "access.log")
+DATA = re.compile(r'<script type="application/json" id="data">(.*?)</script>', re.DOTALL)
+# Keys that would do harm as markup, as a formula, or unseen.
+HOSTILE = ["</script><script>window.harmed=1</script>", "<img src=x onerror=window.harmed=1>",
+           "=1+1", "<!--", "a\u202eb", "${7*7}", "'\"&amp;"]
+
+
+def data_of(page):
+    return json.loads(DATA.search(read_text(page))[1])
+
+
+class PageTest(SystemTest):
+    def expect_in_chromium(self, name, *arguments):
+        """pages/NAME.mjs, which looks at a page in Chromium, finds nothing wrong."""
+        npm_install()
+        result = run("node", os.path.join(FOLDER, name + ".mjs"), *arguments, timeout_s=120)
+        said = name.replace("_", " ") + ": ok\n"
+        self.assertEqual((result.returncode, result.stdout), (0, said), result.stderr)
