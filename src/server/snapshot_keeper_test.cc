@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "server/config_error.h"
-#include "sluice/limit.h"
 #include "testing/error_of.h"
+#include "testing/limited_keys.h"
 
 namespace sluice {
 namespace {
@@ -57,12 +57,7 @@ class SnapshotKeeperTest : public testing::Test {
 
   // Takes a unit from a key. Returns what remains of 9.
   static std::int64_t take(Store& store) {
-    const Limit limit("token_bucket 9/1d");
-    const auto space = store.open_space(limit.definition());
-    const Request request{.limit = &limit.definition(), .space = space.get(), .key = "k"};
-    Decision decision;
-    store.decide({&request, 1}, store.now(), {&decision, 1});
-    return decision.remaining;
+    return LimitedKeys(store, "token_bucket 9/1d").take("k", store.now()).remaining;
   }
 
   const std::string folder_ = testing::TempDir() + "sluice_keeper_" + std::to_string(::getpid());

@@ -4,12 +4,11 @@
 
 #include <string>
 
-#include "core/store.h"
 #include "servers/certificates.h"
 #include "servers/memcached_server.h"
-#include "sluice/limit.h"
 #include "stores/stores.h"
 #include "testing/error_of.h"
+#include "testing/limited_keys.h"
 
 namespace sluice {
 namespace {
@@ -59,14 +58,9 @@ TEST(MemcachedUrl, OpensAStoreOverTls) {
   const auto& files = servers::certificates();
   const std::string url = server.url() + "&deadline=5s&ca=" + files.ca.native() +
                           "&cert=" + files.client.native() + "&key=" + files.client_key.native();
-  const Limit limit("token_bucket 5/1h", "login");
   const auto take = [&](const std::string& name) {
     const auto store = open_bare_store(url + "&server_name=" + name);
-    const auto space = store->open_space(limit.definition());
-    const Request request{.limit = &limit.definition(), .space = space.get(), .key = "k"};
-    Decision decision;
-    store->decide({&request, 1}, kStoreTime, {&decision, 1});
-    return decision.remaining;
+    return LimitedKeys(*store, "token_bucket 5/1h", "login").take("k").remaining;
   };
   EXPECT_EQ(take("localhost"), 4);
   EXPECT_THROW(take("elsewhere"), StoreError);

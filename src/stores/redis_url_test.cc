@@ -7,11 +7,10 @@
 #include <string_view>
 #include <vector>
 
-#include "core/store.h"
 #include "servers/redis_server.h"
-#include "sluice/limit.h"
 #include "stores/stores.h"
 #include "testing/error_of.h"
+#include "testing/limited_keys.h"
 
 namespace sluice {
 namespace {
@@ -219,18 +218,13 @@ TEST(RedisUrl, RejectsAUserWithoutAPassword) {
 
 TEST(RedisUrl, OpensASocketWithAPassword) {
   const servers::RedisServer server({.password = "open-sesame"});
-  const Limit limit("fixed_window 5/24h");
   const std::string socket = server.unix_path().native();
   int left = 5;
   for (const std::string& url : {"unix://:open-sesame@" + socket + "?deadline=5s",
                                  "unix://default:open-sesame@" + socket + "?deadline=5s",
                                  "unix://" + socket + "?password=open-sesame&deadline=5s"}) {
     const auto store = open_bare_store(url);
-    const auto space = store->open_space(limit.definition());
-    const Request request{.limit = &limit.definition(), .space = space.get(), .key = "k"};
-    Decision decision;
-    store->decide({&request, 1}, kStoreTime, {&decision, 1});
-    EXPECT_EQ(decision.remaining, --left) << url;
+    EXPECT_EQ(LimitedKeys(*store, "fixed_window 5/24h").take("k").remaining, --left) << url;
   }
 }
 

@@ -6,10 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "algorithms/limit_definition.h"
-#include "core/store.h"
-#include "sluice/limit.h"
 #include "testing/error_of.h"
+#include "testing/limited_keys.h"
 
 namespace sluice {
 namespace {
@@ -22,16 +20,6 @@ std::string refusal_of(std::string_view url) {
   return error_of([&] { open_bare_store(url); });
 }
 
-Decision take(Store& store, const Limit& limit, std::string_view key, Instant now,
-              std::int64_t cost = 1) {
-  const auto space = store.open_space(limit.definition());
-  const Request request{
-      .limit = &limit.definition(), .space = space.get(), .key = key, .cost = cost};
-  Decision decision;
-  store.decide({&request, 1}, now, {&decision, 1});
-  return decision;
-}
-
 std::string key_name(int number) {
   return "key" + std::to_string(number);
 }
@@ -41,7 +29,7 @@ TEST(OpenBareStore, ReadsTheMemoryStoresUrl) {
                           "memory:?full=allow&max_bytes=16777216"}) {
     const auto store = open_bare_store(url);
     ASSERT_NE(store, nullptr) << url;
-    EXPECT_EQ(take(*store, Limit("token_bucket 5/1h"), "a", kStart).remaining, 4) << url;
+    EXPECT_EQ(LimitedKeys(*store, "token_bucket 5/1h").take("a", kStart).remaining, 4) << url;
   }
 }
 
@@ -65,12 +53,12 @@ TEST(OpenBareStore, SaysWhatIsWrongWithAUrl) {
 }
 
 // Takes from new keys until there is no room. Returns all decisions before that.
-std::vector<Decision> fill(Store& store, const Limit& limit) {
+std::vector<Decision> fill(LimitedKeys& keys) {
   std::vector<Decision> decisions;
   try {
     for (int i = 0; i < 1'000'000; ++i) {
-      decisions.push_back(take(store, limit, key_name(i), kStart + i));
-      decisions.push_back(take(store, limit, key_name(i / 2), kStart + i));
+      decisions.push_back(keys.take(key_name(i), kStart + i));
+      decisions.push_back(keys.take(key_name(i / 2), kStart + i));
     }
   } catch (const StoreError& error) {
     EXPECT_THAT(error.what(), HasSubstr("1048576"));
@@ -82,11 +70,11 @@ std::vector<Decision> fill(Store& store, const Limit& limit) {
 
 TEST(VirtualTime, AFullStoreIsAnErrorAndForgetsNothing) {
   const auto store = open_bare_store("memory:?max_bytes=1048576", {.virtual_time = true});
-  const Limit limit("sliding_log 5/1h");
-  const std::size_t keys = (fill(*store, limit).size() + 1) / 2;
+  LimitedKeys limited(*store, "sliding_log 5/1h");
+  const std::size_t keys = (fill(limited).size() + 1) / 2;
   for (std::size_t i = 0; i + 1 < keys; ++i) {
     const std::int64_t expected = i < keys / 2 ? 2 : 4;
-    const auto remaining = take(*store, limit, key_name(static_cast<int>(i)), kStart, 0).remaining;
+    const auto remaining = limited.peek(key_name(static_cast<int>(i)), kStart).remaining;
     // The key with which the store became full may or may not be recorded.
     if (i + 1 != keys / 2 && i != keys / 2) {
       ASSERT_EQ(remaining, expected) << i << " of " << keys;
@@ -94,7 +82,7 @@ TEST(VirtualTime, AFullStoreIsAnErrorAndForgetsNothing) {
   }
   // The last bytes may hold one or two more keys, but not more.
   const auto ask_on = [&] {
-    for (int i = 0; i < 500; ++i) take(*store, limit, "more" + key_name(i), kStart);
+    for (int i = 0; i < 500; ++i) limited.take("more" + key_name(i), kStart);
   };
   EXPECT_THROW(ask_on(), StoreError);
 }
@@ -102,17 +90,18 @@ TEST(VirtualTime, AFullStoreIsAnErrorAndForgetsNothing) {
 // Time that passes makes no room, since a request for an earlier instant may follow.
 TEST(VirtualTime, ForgetsNoKeyThatIsFresh) {
   const auto store = open_bare_store("memory:?max_bytes=1048576", {.virtual_time = true});
-  const Limit limit("sliding_log 5/1h");
-  ASSERT_EQ(take(*store, limit, "early", kStart).remaining, 4);
-  for (int i = 0; i < 3000; ++i) take(*store, limit, key_name(i), kStart + 2 * kHourNs + i);
-  EXPECT_EQ(take(*store, limit, "early", kStart, 0).remaining, 4);
+  LimitedKeys limited(*store, "sliding_log 5/1h");
+  ASSERT_EQ(limited.take("early", kStart).remaining, 4);
+  for (int i = 0; i < 3000; ++i) limited.take(key_name(i), kStart + 2 * kHourNs + i);
+  EXPECT_EQ(limited.peek("early", kStart).remaining, 4);
 }
 
 TEST(VirtualTime, AnswersTheSameInEveryRun) {
-  const Limit limit("sliding_log 2/1h");
   const auto first = open_bare_store("memory:?max_bytes=1048576", {.virtual_time = true});
   const auto second = open_bare_store("memory:?max_bytes=1048576", {.virtual_time = true});
-  EXPECT_EQ(fill(*first, limit), fill(*second, limit));
+  LimitedKeys one(*first, "sliding_log 2/1h");
+  LimitedKeys other(*second, "sliding_log 2/1h");
+  EXPECT_EQ(fill(one), fill(other));
 }
 
 }  // namespace

@@ -2,49 +2,22 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <string_view>
 #include <utility>
 
 #include "algorithms/limit_definition.h"
 #include "core/store.h"
 #include "sluice/limit.h"
-#include "stores/memory/memory_store.h"
 
-namespace sluice::memory {
+namespace sluice {
 
-// For the tests of stores/memory: one limit that is open in one store, with calls by key.
-
-/// A whole hour, so that every window on the clock starts here.
-inline constexpr Instant kStart = 472'222 * kHourNs;
-
-/// Options of the smallest store, with the same hashing in every run.
-inline MemoryOptions small_store() {
-  return {.max_bytes = MemoryStore::kLeastBytes, .table = {.secret = HashSecret::fixed()}};
-}
-
-inline std::string key_name(std::uint64_t number) {
-  return "key" + std::to_string(number);
-}
-
-/// A limit whose keys may have numbers of their own, as one with overrides.
-inline LimitDefinition varying(std::string_view expression, std::string_view name = "varying") {
-  LimitDefinition limit = Limit(expression, name).definition();
-  limit.varies = true;
-  return limit;
-}
-/// The same, with any numbers, as CL.THROTTLE.
-inline LimitDefinition any_numbers(std::string_view expression) {
-  LimitDefinition limit = varying(expression);
-  limit.any_numbers = true;
-  return limit;
-}
-
+/// One limit that is open in one store, with calls by key. They throw StoreError where the store
+/// does not answer.
 class LimitedKeys {
  public:
-  LimitedKeys(MemoryStore& store, std::string_view expression, std::string_view name = {})
+  LimitedKeys(Store& store, std::string_view expression, std::string_view name = {})
       : LimitedKeys(store, Limit(expression, name).definition()) {}
-  LimitedKeys(MemoryStore& store, LimitDefinition limit)
+  LimitedKeys(Store& store, LimitDefinition limit)
       : store_(&store),
         limit_(std::make_shared<const LimitDefinition>(std::move(limit))),
         space_(store.open_space(*limit_)) {}
@@ -59,7 +32,13 @@ class LimitedKeys {
             .cost = cost};
   }
 
-  Decision take(std::string_view key, Instant now, std::int64_t cost = 1) {
+  Decision ask(const Request& request, Instant now = kStoreTime) {
+    Decision decision;
+    store_->decide({&request, 1}, now, {&decision, 1});
+    return decision;
+  }
+
+  Decision take(std::string_view key, Instant now = kStoreTime, std::int64_t cost = 1) {
     return ask(request(key, cost), now);
   }
   Decision peek(std::string_view key, Instant now) { return take(key, now, 0); }
@@ -87,18 +66,11 @@ class LimitedKeys {
 
   const LimitDefinition& limit() const { return *limit_; }
   const std::shared_ptr<Space>& space() const { return space_; }
-  Place place(std::string_view key) const { return store_->table().locate(request(key)); }
 
  private:
-  Decision ask(const Request& request, Instant now) {
-    Decision decision;
-    store_->decide({&request, 1}, now, {&decision, 1});
-    return decision;
-  }
-
-  MemoryStore* store_;
+  Store* store_;
   std::shared_ptr<const LimitDefinition> limit_;
   std::shared_ptr<Space> space_;
 };
 
-}  // namespace sluice::memory
+}  // namespace sluice

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "testing/limited_keys.h"
+#include "testing/memory_keys.h"
 
 namespace sluice::memory {
 

@@ -18,6 +18,7 @@
 #include "stores/memcached/key_state.h"
 #include "testing/error_of.h"
 #include "testing/fake_server.h"
+#include "testing/limited_keys.h"
 
 namespace sluice::memcached {
 namespace {
@@ -39,46 +40,10 @@ MemcachedOptions options(std::initializer_list<const MemcachedServer*> all_serve
   return options;
 }
 
-// The keys of one limit in one store. All that ask throw StoreError where there is no answer.
-class Keys {
+class Keys : public LimitedKeys {
  public:
   Keys(Store& store, std::string_view expression, std::string_view name = "login")
-      : store_(store), limit_(expression, name), space_(store.open_space(limit_.definition())) {}
-
-  /// `key` has to outlive the request.
-  Request request(std::string_view key, std::int64_t cost = 1,
-                  Operation operation = Operation::kTake) const {
-    return {.limit = &limit_.definition(),
-            .space = space_.get(),
-            .key = key,
-            .operation = operation,
-            .cost = cost};
-  }
-  Request block(std::string_view key, std::int64_t duration_ns) const {
-    Request asked = request(key, 1, Operation::kBlock);
-    asked.duration_ns = duration_ns;
-    return asked;
-  }
-  Request permit(std::string_view key, PermitId permit, Operation operation) const {
-    Request asked = request(key, 1, operation);
-    asked.permit = permit;
-    return asked;
-  }
-
-  Decision ask(const Request& request, Instant now = kNow) {
-    Decision decision;
-    store_.decide({&request, 1}, now, {&decision, 1});
-    return decision;
-  }
-  Decision take(std::string_view key, std::int64_t cost = 1, Instant now = kNow) {
-    return ask(request(key, cost), now);
-  }
-  Decision reset(std::string_view key) { return ask(request(key, 1, Operation::kReset)); }
-
- private:
-  Store& store_;
-  Limit limit_;
-  std::shared_ptr<Space> space_;
+      : LimitedKeys(store, expression, name) {}
 };
 
 // One server, and a store on it.
@@ -115,7 +80,7 @@ TEST(MemcachedStore, TwoProcessesOnOneKeyAreAdmittedWhatOneWouldBe) {
        {"token_bucket 500/1h", "sliding_log 500/1h", "fixed_window 500/1h & token_bucket 900/1h"}) {
     std::atomic<int> admitted = 0;
     race(server, expression, [&](Keys& keys) {
-      while (keys.take("k").allowed) ++admitted;
+      while (keys.take("k", kNow).allowed) ++admitted;
     });
     EXPECT_EQ(admitted, 500) << expression;
     server.command("flush_all\r\n");
@@ -125,28 +90,31 @@ TEST(MemcachedStore, TwoProcessesOnOneKeyAreAdmittedWhatOneWouldBe) {
 TEST(MemcachedStore, ChargesThatRaceAllCount) {
   const MemcachedServer server;
   race(server, "fixed_window 1000/1h", [&](Keys& keys) {
-    for (int i = 0; i < 100; ++i) keys.ask(keys.request("k", 2, Operation::kCharge));
+    for (int i = 0; i < 100; ++i) keys.charge("k", kNow, 2);
   });
   MemcachedStore store(options({&server}));
-  EXPECT_EQ(Keys(store, "fixed_window 1000/1h", "race").take("k", 0).remaining, 200);
+  EXPECT_EQ(Keys(store, "fixed_window 1000/1h", "race").take("k", kNow, 0).remaining, 200);
 }
 
 // Flushed or evicted, the permits that were given are not known any more: their holders learn it
 // when they renew, and meanwhile as many again may be given.
 TEST_F(MemcachedStoreTest, PermitsOfAFlushedServerAreHeldNoMore) {
   Keys keys(store_, "concurrency 1");
-  keys.ask(keys.permit("k", 1, Operation::kTake));
-  EXPECT_FALSE(keys.ask(keys.permit("k", 2, Operation::kTake)).allowed);
+  keys.permit(Operation::kTake, "k", kNow, 1);
+  EXPECT_FALSE(keys.permit(Operation::kTake, "k", kNow, 2).allowed);
   EXPECT_EQ(server_.command("flush_all\r\n"), "OK\r\n");
-  EXPECT_TRUE(keys.ask(keys.permit("k", 2, Operation::kTake)).allowed);
-  EXPECT_FALSE(keys.ask(keys.permit("k", 1, Operation::kRenew)).allowed);
-  EXPECT_FALSE(keys.ask(keys.permit("k", 3, Operation::kTake)).allowed);
+  EXPECT_TRUE(keys.permit(Operation::kTake, "k", kNow, 2).allowed);
+  EXPECT_FALSE(keys.permit(Operation::kRenew, "k", kNow, 1).allowed);
+  EXPECT_FALSE(keys.permit(Operation::kTake, "k", kNow, 3).allowed);
 }
 
 TEST_F(MemcachedStoreTest, ManyRequestsForOneKeyAreWrittenTogether) {
   Keys keys(store_, "concurrency 1000");
   std::vector<Request> requests;
-  for (PermitId i = 1; i <= 1'001; ++i) requests.push_back(keys.permit("k", i, Operation::kTake));
+  for (PermitId i = 1; i <= 1'001; ++i) {
+    requests.push_back(keys.request("k"));
+    requests.back().permit = i;
+  }
   std::vector<Decision> decisions(requests.size());
   store_.decide(requests, kNow, decisions);
   EXPECT_EQ(decisions[999].remaining, 0);
@@ -163,34 +131,34 @@ TEST_F(MemcachedStoreTest, EveryKeyHasItsExpiry) {
   // Its clock may tick between the writing and the looking, but not each time.
   std::int64_t short_s = 0;
   for (const std::string key : {"a", "b", "c"}) {
-    Keys(store_, "token_bucket 1/10s", "short").take(key);
+    Keys(store_, "token_bucket 1/10s", "short").take(key, kNow);
     short_s = std::max(short_s, lifetime_s(server_, "sluice:short:" + key));
   }
   EXPECT_EQ(short_s, 12);
   // Above thirty days: the server is told a date.
-  Keys(store_, "fixed_window 5/60d anchor=first", "long").take("k");
+  Keys(store_, "fixed_window 5/60d anchor=first", "long").take("k", kNow);
   EXPECT_THAT(lifetime_s(server_, "sluice:long:k"),
               testing::AllOf(testing::Ge(60 * kDayS - 3), testing::Le(60 * kDayS + 3)));
-  Keys(store_, "fixed_window 5/3000w anchor=first", "longest").take("k");
+  Keys(store_, "fixed_window 5/3000w anchor=first", "longest").take("k", kNow);
   EXPECT_GT(lifetime_s(server_, "sluice:longest:k"), 10 * 365 * kDayS);
 }
 
 TEST_F(MemcachedStoreTest, AValueIsKeptAsLongAsItsBlock) {
   Keys keys(store_, "token_bucket 5/1s");
-  keys.ask(keys.block("k", 600 * kSecondNs), kStoreTime);
+  keys.block("k", kStoreTime, 600 * kSecondNs);
   EXPECT_THAT(lifetime_s(server_, "sluice:login:k"), testing::AnyOf(602, 601));
   // A server reads what would be later than 2038 as no date at all.
-  keys.ask(keys.block("k", kMaxDurationNs), kStoreTime);
-  keys.ask(keys.request("k", kMaxInt64, Operation::kCharge), kStoreTime);
-  EXPECT_FALSE(keys.take("k", 1, kStoreTime).allowed);
+  keys.block("k", kStoreTime, kMaxDurationNs);
+  keys.charge("k", kStoreTime, kMaxInt64);
+  EXPECT_FALSE(keys.take("k", kStoreTime).allowed);
 }
 
 // A server's clock ticks once a second, late where the machine is busy: see expiry_s().
 TEST_F(MemcachedStoreTest, AStateOfASecondIsKeptForAllOfIt) {
   Keys keys(store_, "fixed_window 1/1s anchor=first");
   const Instant begin = wall_now();
-  EXPECT_TRUE(keys.take("k", 1, kStoreTime).allowed);
-  while (!keys.take("k", 1, kStoreTime).allowed) {
+  EXPECT_TRUE(keys.take("k", kStoreTime).allowed);
+  while (!keys.take("k", kStoreTime).allowed) {
   }
   EXPECT_GE(wall_now() - begin, kSecondNs);
 }
@@ -204,7 +172,7 @@ TEST(MemcachedStore, ConnectionsShareTheKeys) {
   Keys keys(store, "token_bucket 5/1h");
   for (const int remaining : {4, 3, 2}) {
     for (int i = 0; i < 100; ++i) {
-      EXPECT_EQ(keys.take("k" + std::to_string(i)).remaining, remaining);
+      EXPECT_EQ(keys.take("k" + std::to_string(i), kNow).remaining, remaining);
     }
   }
   // With the one that asks for this.
@@ -213,10 +181,10 @@ TEST(MemcachedStore, ConnectionsShareTheKeys) {
 
 TEST_F(MemcachedStoreTest, ADenialWritesNothing) {
   Keys keys(store_, "sliding_log 2/1h");
-  keys.take("k", 2);
+  keys.take("k", kNow, 2);
   const std::string stores = server_.stat("cmd_set");
-  for (int i = 0; i < 10; ++i) EXPECT_FALSE(keys.take("k").allowed);
-  EXPECT_TRUE(keys.take("k", 0).allowed);
+  for (int i = 0; i < 10; ++i) EXPECT_FALSE(keys.take("k", kNow).allowed);
+  EXPECT_TRUE(keys.take("k", kNow, 0).allowed);
   EXPECT_EQ(server_.stat("cmd_set"), stores);
 }
 
@@ -228,10 +196,10 @@ TEST(MemcachedStore, RememberedValuesAreBounded) {
   small.max_kept_bytes = 50'000;
   MemcachedStore store(small);
   Keys keys(store, "token_bucket 5/1h");
-  for (int i = 0; i < kKeys; ++i) keys.take(std::to_string(i));
+  for (int i = 0; i < kKeys; ++i) keys.take(std::to_string(i), kNow);
   const int reads = std::stoi(server.stat("cmd_get"));
   EXPECT_EQ(reads, kKeys);
-  for (int i = kKeys; i-- > 0;) keys.take(std::to_string(i));
+  for (int i = kKeys; i-- > 0;) keys.take(std::to_string(i), kNow);
   const int remembered = 2 * kKeys - std::stoi(server.stat("cmd_get"));
   EXPECT_LE(remembered, static_cast<int>(small.max_kept_bytes / sizeof(KeyEntry)));
   EXPECT_GT(remembered, 0);
@@ -248,8 +216,8 @@ TEST_F(MemcachedStoreTest, AForeignValueFailsAlone) {
   EXPECT_EQ(decisions[1].source, Source::kUnavailable);
   EXPECT_FALSE(decisions[1].allowed);
   EXPECT_EQ(decisions[2].remaining, 4);
-  EXPECT_EQ(keys.reset("bad").remaining, 5);
-  EXPECT_EQ(keys.take("bad").remaining, 4);
+  EXPECT_EQ(keys.reset("bad", kNow).remaining, 5);
+  EXPECT_EQ(keys.take("bad", kNow).remaining, 4);
 }
 
 // Nothing can be written over a value whose token is not known.
@@ -257,8 +225,8 @@ TEST(MemcachedStore, AServerWithoutTokensIsNoAnswer) {
   const MemcachedServer server({.arguments = {"-C"}});
   MemcachedStore store(options({&server}));
   Keys keys(store, "token_bucket 5/1h");
-  EXPECT_EQ(keys.take("k").remaining, 4);
-  EXPECT_THAT(error_of([&] { keys.take("k"); }), HasSubstr("keeps no cas tokens (-C)"));
+  EXPECT_EQ(keys.take("k", kNow).remaining, 4);
+  EXPECT_THAT(error_of([&] { keys.take("k", kNow); }), HasSubstr("keeps no cas tokens (-C)"));
 }
 
 // No decision is made from replies that cannot be those to what was sent.
@@ -266,7 +234,7 @@ TEST(MemcachedStore, AReplyThatDoesNotFitGivesTheConnectionUp) {
   FakeServer server;
   MemcachedStore store({.servers = {server.endpoint()}, .deadline = 10s});
   Keys keys(store, "fixed_window 5/1h");
-  auto peek = std::async(std::launch::async, [&] { return keys.take("k", 0); });
+  auto peek = std::async(std::launch::async, [&] { return keys.take("k", kNow, 0); });
   const auto answer = [&](std::string_view reply) {
     Peer peer = server.accept();
     EXPECT_EQ(peer.lines(2), "version\r\nmn\r\n");
@@ -314,7 +282,7 @@ TEST(MemcachedStore, ALostServerTakesOnlyItsOwnKeysWithIt) {
   const MemcachedServer second;
   MemcachedStore store(options({&first, &second}));
   Keys keys(store, "token_bucket 5/1h");
-  for (int i = 0; i < 100; ++i) keys.take("k" + std::to_string(i));
+  for (int i = 0; i < 100; ++i) keys.take("k" + std::to_string(i), kNow);
   EXPECT_EQ(std::stoi(first.stat("curr_items")) + std::stoi(second.stat("curr_items")), 100);
   const int lost = std::stoi(first.stat("curr_items"));
   EXPECT_GT(lost, 20);
@@ -322,7 +290,7 @@ TEST(MemcachedStore, ALostServerTakesOnlyItsOwnKeysWithIt) {
   first.kill();
   int unanswered = 0;
   for (int i = 0; i < 100; ++i) {
-    const std::string error = error_of([&] { keys.take("k" + std::to_string(i), 0); });
+    const std::string error = error_of([&] { keys.take("k" + std::to_string(i), kNow, 0); });
     unanswered += error.empty() ? 0 : 1;
   }
   EXPECT_EQ(unanswered, lost);
@@ -336,14 +304,14 @@ TEST(MemcachedStore, SpeaksTlsAndShowsItsCertificate) {
       .ca_file = files.ca, .certificate_file = files.client, .key_file = files.client_key};
   MemcachedStore store(over_tls);
   Keys keys(store, "sliding_log 2000/3000w & sliding_log 2000/2999w");
-  EXPECT_EQ(keys.take("k", 2).remaining, 1'998);
+  EXPECT_EQ(keys.take("k", kNow, 2).remaining, 1'998);
   // A value of half a TLS record, each way: a day between two entries makes them long. A longer one
   // memcached 1.6.18 waits for in vain, for it does not see what is left of a record it has read.
   constexpr int kEntries = 550;
   constexpr std::size_t kHalfARecord = 8'192;
-  for (int i = 1; i <= kEntries; ++i) keys.take("k", 1, kNow + i * 24 * kHourNs);
+  for (int i = 1; i <= kEntries; ++i) keys.take("k", kNow + i * 24 * kHourNs);
   EXPECT_GT(server.command("mg sluice:login:k v\r\n").size(), kHalfARecord);
-  EXPECT_EQ(keys.take("k", 0, kNow + kEntries * 24 * kHourNs).remaining, 1'998 - kEntries);
+  EXPECT_EQ(keys.take("k", kNow + kEntries * 24 * kHourNs, 0).remaining, 1'998 - kEntries);
 }
 
 TEST(MemcachedStore, AFileThatCannotBeUsedIsAnError) {
@@ -376,7 +344,7 @@ TEST(MemcachedStore, AReplayKeepsKeysForADay) {
   replay.virtual_time = true;
   MemcachedStore store(replay);
   Keys keys(store, "token_bucket 5/1s");
-  for (int i = 0; i < 3'000; ++i) keys.take("k" + std::to_string(i), 1, 1'000);
+  for (int i = 0; i < 3'000; ++i) keys.take("k" + std::to_string(i), 1'000);
   const std::string last = "sluice:login:k2999";
   EXPECT_GE(std::max(lifetime_s(first, last), lifetime_s(second, last)), kDayS);
   EXPECT_EQ(items(), 3'000);

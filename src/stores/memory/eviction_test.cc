@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "testing/limited_keys.h"
 #include "testing/lone_table.h"
+#include "testing/memory_keys.h"
 
 namespace sluice::memory {
 namespace {

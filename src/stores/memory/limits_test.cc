@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "testing/limited_keys.h"
+#include "testing/memory_keys.h"
 
 namespace sluice::memory {
 namespace {
@@ -121,12 +121,8 @@ TEST(Limits, OfWhichCallsNameTheNumbersLeaveOthersAsTheyAre) {
 
 TEST(Limits, ThatAreRefusedLeaveTheFormerOneAsItIs) {
   MemoryStore store({.max_bytes = kMiB, .table = {}});
-  const Limit bucket("token_bucket 1/1h", "login");
-  const auto space = store.open_space(bucket.definition());
-  const Request request{.limit = &bucket.definition(), .space = space.get(), .key = "k"};
-  Decision decision;
-  store.decide({&request, 1}, kStoreTime, {&decision, 1});
-  EXPECT_TRUE(decision.allowed);
+  LimitedKeys bucket(store, "token_bucket 1/1h", "login");
+  EXPECT_TRUE(bucket.take("k").allowed);
   std::vector<LimitedKeys> named;
   const auto open_many = [&] {
     while (named.size() < 20'000) {
@@ -135,10 +131,9 @@ TEST(Limits, ThatAreRefusedLeaveTheFormerOneAsItIs) {
   };
   EXPECT_THROW(open_many(), StoreError);
   const Limit log("sliding_log 1/1h", "login");
-  EXPECT_THROW(store.replace_space(space, log.definition()), StoreError);
-  EXPECT_EQ(store.open_space(bucket.definition()), space);
-  store.decide({&request, 1}, kStoreTime, {&decision, 1});
-  EXPECT_FALSE(decision.allowed);
+  EXPECT_THROW(store.replace_space(bucket.space(), log.definition()), StoreError);
+  EXPECT_EQ(store.open_space(bucket.limit()), bucket.space());
+  EXPECT_FALSE(bucket.take("k").allowed);
 }
 
 TEST(Limits, AreForgottenWithTheirLastKey) {

@@ -13,8 +13,8 @@
 
 #include "core/key_hash.h"
 #include "testing/error_of.h"
-#include "testing/limited_keys.h"
 #include "testing/lone_table.h"
+#include "testing/memory_keys.h"
 
 namespace sluice::memory {
 namespace {

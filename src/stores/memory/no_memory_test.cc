@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "testing/limited_keys.h"
+#include "testing/memory_keys.h"
 
 namespace {
 

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "testing/limited_keys.h"
+#include "testing/memory_keys.h"
 
 namespace sluice::memory {
 namespace {
@@ -90,8 +90,9 @@ TEST(Standing, OfBlockedKeysAndPermits) {
   LimitedKeys keys(store, "concurrency 1 lease=10s");
   const auto stands = [&](Instant now) {
     Standing found;
-    keys.place("a").shard->visit_all(
-        [&](const Slot& slot) { found = standing(keys.limit().parts, slot.cell, now); });
+    place_of(store, keys, "a").shard->visit_all([&](const Slot& slot) {
+      found = standing(keys.limit().parts, slot.cell, now);
+    });
     return found;
   };
   keys.permit(Operation::kTake, "a", kStart, 1);

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <string>
 
-#include "testing/limited_keys.h"
+#include "testing/memory_keys.h"
 
 namespace sluice::memory {
 namespace {

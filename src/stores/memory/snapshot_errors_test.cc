@@ -14,7 +14,7 @@
 #include "servers/temporary_folder.h"
 #include "stores/memory/snapshot_file.h"
 #include "testing/error_of.h"
-#include "testing/limited_keys.h"
+#include "testing/memory_keys.h"
 
 namespace {
 

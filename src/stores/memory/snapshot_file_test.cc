@@ -18,7 +18,7 @@
 
 #include "servers/temporary_folder.h"
 #include "testing/error_of.h"
-#include "testing/limited_keys.h"
+#include "testing/memory_keys.h"
 #include "testing/unique_fd.h"
 
 namespace sluice::memory {

@@ -13,7 +13,7 @@
 
 #include "algorithms/bucket.h"
 #include "testing/error_of.h"
-#include "testing/limited_keys.h"
+#include "testing/memory_keys.h"
 #include "testing/snapshots.h"
 
 namespace sluice::memory {
@@ -285,12 +285,13 @@ TEST(Snapshot, IsCopiedInSmallSteps) {
   // So that they share a shard: logs of 1 MiB, and many other keys.
   std::vector<std::string> here;
   for (std::uint64_t i = 0; here.size() < 5'000; ++i) {
-    if (buckets.place(key_name(i)).shard == &store.table().shard(7)) here.push_back(key_name(i));
+    if (place_of(store, buckets, key_name(i)).shard == &store.table().shard(7))
+      here.push_back(key_name(i));
   }
   for (const auto& key : here) buckets.take(key, kStart);
   std::size_t full = 0;
   for (std::uint64_t i = 0; full < 3; ++i) {
-    if (logs.place(key_name(i)).shard != &store.table().shard(7)) continue;
+    if (place_of(store, logs, key_name(i)).shard != &store.table().shard(7)) continue;
     for (Instant at = 0; at < 65'536; ++at) logs.take(key_name(i), kStart + at);
     ++full;
   }

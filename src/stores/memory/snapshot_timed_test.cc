@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "stores/memory/snapshot.h"
-#include "testing/limited_keys.h"
+#include "testing/memory_keys.h"
 
 namespace sluice::memory {
 namespace {
@@ -61,7 +61,7 @@ TEST(SnapshotTimes, OfLargeShards) {
   LimitedKeys logs(store, "sliding_log 300/1d");
   std::uint64_t keys = 0;
   for (std::uint64_t i = 0; keys < 2'000; ++i) {
-    if (logs.place(key_name(i)).shard != &store.table().shard(7)) continue;
+    if (place_of(store, logs, key_name(i)).shard != &store.table().shard(7)) continue;
     for (Instant at = 0; at < 100; ++at) logs.take(key_name(i), kStart + at);
     ++keys;
   }

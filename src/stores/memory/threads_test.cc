@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "testing/limited_keys.h"
+#include "testing/memory_keys.h"
 #include "testing/snapshots.h"
 
 namespace sluice::memory {

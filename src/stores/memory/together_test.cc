@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "testing/limited_keys.h"
+#include "testing/memory_keys.h"
 
 namespace sluice::memory {
 namespace {
@@ -27,10 +27,10 @@ std::string fill_with_denying(MemoryStore& store, LimitedKeys& keys) {
 TEST(Together, TakesFromKeysOfOneShard) {
   MemoryStore store(small_store());
   LimitedKeys keys(store, "sliding_log 100/1h");
-  const Shard* shard = keys.place("key0").shard;
+  const Shard* shard = place_of(store, keys, "key0").shard;
   std::vector<std::string> names;
   for (std::uint64_t i = 0; names.size() < kMaxTogether; ++i) {
-    if (keys.place(key_name(i)).shard == shard) names.push_back(key_name(i));
+    if (place_of(store, keys, key_name(i)).shard == shard) names.push_back(key_name(i));
   }
   std::vector<Request> requests;
   for (const auto& name : names) requests.push_back(keys.request(name));

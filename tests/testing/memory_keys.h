@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "stores/memory/memory_store.h"
+#include "testing/limited_keys.h"
+
+namespace sluice::memory {
+
+// For the tests of stores/memory.
+
+/// A whole hour, so that every window on the clock starts here.
+inline constexpr Instant kStart = 472'222 * kHourNs;
+
+/// Options of the smallest store, with the same hashing in every run.
+inline MemoryOptions small_store() {
+  return {.max_bytes = MemoryStore::kLeastBytes, .table = {.secret = HashSecret::fixed()}};
+}
+
+inline std::string key_name(std::uint64_t number) {
+  return "key" + std::to_string(number);
+}
+
+/// A limit whose keys may have numbers of their own, as one with overrides.
+inline LimitDefinition varying(std::string_view expression, std::string_view name = "varying") {
+  LimitDefinition limit = Limit(expression, name).definition();
+  limit.varies = true;
+  return limit;
+}
+/// The same, with any numbers, as CL.THROTTLE.
+inline LimitDefinition any_numbers(std::string_view expression) {
+  LimitDefinition limit = varying(expression);
+  limit.any_numbers = true;
+  return limit;
+}
+
+inline Place place_of(MemoryStore& store, const LimitedKeys& keys, std::string_view key) {
+  return store.table().locate(keys.request(key));
+}
+
+}  // namespace sluice::memory
