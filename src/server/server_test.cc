@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <filesystem>
 #include <string>
 #include <utility>
@@ -13,7 +12,6 @@
 #include "service/limit_registry.h"
 #include "stores/memory/memory_store.h"
 #include "testing/error_of.h"
-#include "testing/line_server.h"
 
 namespace sluice {
 namespace {

@@ -8,7 +8,6 @@
 #include <string>
 
 #include "service/permit_text.h"
-#include "sluice/store.h"
 #include "testing/resp_connection.h"
 #include "testing/served_store.h"
 
