@@ -19,7 +19,7 @@ import socket
 import time
 import unittest
 
-from harness import PATIENCE_S, Connection, Server, SystemTest, await_true, command, free_port
+from harness import PATIENCE_S, Connection, Server, SystemTest, await_true, command
 
 ALLOWED_S = 0.005
 PHASE_S = 1.0
@@ -89,9 +89,8 @@ class AbusedServer(Server):
     """A server for both protocols, with a page of metrics that is open from the start."""
 
     def __init__(self, *arguments):
-        self.http = ("127.0.0.1", free_port())
         self._page = None
-        super().__init__("--http", f"127.0.0.1:{self.http[1]}", *arguments)
+        super().__init__(*arguments, http=True)
         self.await_listening(self.http)
         self._page = http.client.HTTPConnection(*self.http, timeout=PATIENCE_S)
         self._page.connect()

@@ -216,12 +216,17 @@ class Process:
 
 
 class Server(Process):
-    """`sluice serve` on a free port, ready for connections, with further `arguments`."""
+    """`sluice serve` on a free port, ready for connections, with further `arguments`. With `http`
+    it serves HTTP, too: at the address `http` on another port, below `url`."""
 
-    def __init__(self, *arguments, unix=None):
+    def __init__(self, *arguments, unix=None, http=False):
         self.port = None if unix else free_port()
         self.address = unix or ("127.0.0.1", self.port)
         resp = f"unix:{unix}" if unix else f"127.0.0.1:{self.port}"
+        if http:
+            self.http = ("127.0.0.1", free_port())
+            self.url = f"http://127.0.0.1:{self.http[1]}"
+            arguments += ("--http", f"127.0.0.1:{self.http[1]}")
         super().__init__(BINARY, "serve", "--resp", resp, *arguments)
         try:
             self.await_listening(self.address)

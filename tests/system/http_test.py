@@ -5,7 +5,7 @@ import signal
 import socket
 import unittest
 
-from harness import Connection, Server, SystemTest, await_true, exchange, free_port, run
+from harness import Connection, Server, SystemTest, await_true, exchange, run
 
 LIMITS = """limits:
   login: sliding_log 5/10m
@@ -28,12 +28,10 @@ def statuses(replies):
 
 class HttpTest(SystemTest):
     def setUp(self):
-        self.port = free_port()
-        self.address = ("127.0.0.1", self.port)
-        self.url = f"http://127.0.0.1:{self.port}"
-        self.server = Server("--http", f"127.0.0.1:{self.port}", "--limits",
-                             self.write_file("limits.yaml", LIMITS), *self.arguments())
+        self.server = Server("--limits", self.write_file("limits.yaml", LIMITS),
+                             *self.arguments(), http=True)
         self.addCleanup(self.server.stop)
+        self.address, self.url = self.server.http, self.server.url
 
     def arguments(self):
         return []

@@ -130,18 +130,17 @@ class Stopping(SystemTest):
                 self.assertEqual(server.wait(), 0, server.output())
 
     def test_clients_are_told_and_closed_after_their_replies(self):
-        http = ("127.0.0.1", free_port())
         readyz = b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n"
         draining = b'{"status":"draining"}'
-        with Server("--http", f"127.0.0.1:{http[1]}", *self.drain("30s")) as server, \
-                Connection(server.address) as idle, Connection(http) as kept:
+        with Server(*self.drain("30s"), http=True) as server, \
+                Connection(server.address) as idle, Connection(server.http) as kept:
             self.assertEqual(idle.ask("PING"), "PONG")
             kept.send(readyz)
             self.assertNotIn(b"close", kept.socket.recv(4096))
             server.signal(signal.SIGTERM)
             start = time.monotonic()
             reply = await_true("it says so", lambda: (
-                b" 503 " in (got := exchange(http, readyz)) and got))
+                b" 503 " in (got := exchange(server.http, readyz)) and got))
             kept.send(readyz)
             for answer in (reply, kept.read_all()):
                 self.assertTrue(answer.endswith(draining), answer)

@@ -276,8 +276,7 @@ class LogTest(SystemTest):
         file = self.write_file("sluice.yaml", "log: {format: json, level: error}\n")
         with Server("--config", file, "--log-format", "text", "--log-level", "info") as server:
             server.await_output("sluice: serving ")
-        port = free_port()
-        with Server("--config", file, "--http", f"127.0.0.1:{port}") as server:
+        with Server("--config", file, http=True) as server:
             server.signal(signal.SIGTERM)
             server.wait()
             self.assertEqual(server.output(), "")

@@ -20,10 +20,9 @@ scrape_configs:
 
 class MetricsTest(SystemTest):
     def setUp(self):
-        self.port = free_port()
-        self.server = Server("--http", f"127.0.0.1:{self.port}", "--limits",
-                             self.write_file("limits.yaml", LIMITS))
+        self.server = Server("--limits", self.write_file("limits.yaml", LIMITS), http=True)
         self.addCleanup(self.server.stop)
+        self.port = self.server.http[1]
 
     def metrics(self):
         _, headers, text = request(self.port, "GET", "/metrics")
@@ -91,10 +90,9 @@ class MetricsTest(SystemTest):
         return text
 
     def test_a_refused_connection_is_counted(self):
-        port = free_port()
         server = self.enterContext(
-            Server("--http", f"127.0.0.1:{port}", "--max-connections", "2", "--threads", "1"))
-        page = self.enterContext(Connection(("127.0.0.1", port)))
+            Server("--max-connections", "2", "--threads", "1", http=True))
+        page = self.enterContext(Connection(server.http))
 
         # When it has an answer, it has been accepted, before all others.
         self.read_until(page, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", b"\r\n\r\n{")

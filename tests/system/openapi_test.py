@@ -5,7 +5,7 @@ import os
 import re
 import unittest
 
-from harness import ROOT, Server, SystemTest, free_port, npm_install, read_text, run
+from harness import ROOT, Server, SystemTest, npm_install, read_text, run
 
 FOLDER = os.path.join(ROOT, "tests", "system", "openapi")
 ROUTES = os.path.join(ROOT, "src", "protocols", "http", "routes.cc")
@@ -22,12 +22,10 @@ class OpenApi(SystemTest):
         npm_install()
         routes = [f"{method or '*'} {path}" for path, method in ROUTE.findall(read_text(ROUTES))]
         self.assertIn("POST /v1/check", routes)
-        port = free_port()
-        with Server("--http", f"127.0.0.1:{port}", "--limits",
-                    self.write_file("limits.yaml", LIMITS)):
+        limits = self.write_file("limits.yaml", LIMITS)
+        with Server("--limits", limits, http=True) as server:
             result = run("node", "check.mjs", os.path.join(ROOT, "docs", "openapi.yaml"),
-                         self.write_file("routes", "\n".join(routes)), f"http://127.0.0.1:{port}",
-                         cwd=FOLDER)
+                         self.write_file("routes", "\n".join(routes)), server.url, cwd=FOLDER)
         self.assertEqual((result.stdout, result.stderr, result.returncode), ("", "", 0))
 
 
