@@ -49,7 +49,8 @@ class SLUICE_EXPORT Reservation {
   bool wait(std::stop_token stop = {});
 
   /// Returns all units, if the reservation is not settled: to the store, or to the local states if
-  /// they had granted it.
+  /// they had granted it. Returns none if this process has reset the key since, which has forgotten
+  /// them; nor does commit() then.
   void cancel();
 
   /// Settles the real cost, `actual` units (at least 0): refunds the rest, or charges the excess.

@@ -22,18 +22,12 @@ using TimePoint = TimerQueue::TimePoint;
 
 namespace {
 
-/// How a wait ended, and by what happened to which claim.
-struct Awakening {
-  Waking why = Waking::kReady;
-  std::size_t claim = 0;
-};
-
 /// Waits until an instant, or until it is stopped, or something happens to a claim. Owned by its
 /// timer. begin() and end() are called on the timer thread.
 class Delay : public std::enable_shared_from_this<Delay> {
  public:
   /// Called once.
-  using Done = std::function<void(const Awakening&)>;
+  using Done = std::function<void(Waking)>;
 
   Delay(std::shared_ptr<TimerQueue> timer, Done done)
       : timer_(std::move(timer)), done_(std::move(done)) {}
@@ -42,32 +36,31 @@ class Delay : public std::enable_shared_from_this<Delay> {
   void begin(TimePoint ready, std::span<const AcquireClaim> claims, std::uint64_t wakings,
              const std::stop_token& stop) {
     ready_ = timer_->at(std::min(ready, TimerQueue::kEndOfTime - nanoseconds(1)),
-                        [self = shared_from_this()] { self->end({}); });
-    for (std::size_t i = 0; i < claims.size(); ++i) {
-      const AcquireClaim& claim = claims[i];
+                        [self = shared_from_this()] { self->end(Waking::kReady); });
+    for (const AcquireClaim& claim : claims) {
       sleepers_.emplace_back(claim.queues->sleepers(), claim.key, *claim.binding, wakings,
-                             [=, this](Waking why) { end_soon({.why = why, .claim = i}); });
+                             [this](Waking why) { end_soon(why); });
     }
-    if (stop.stop_possible()) stop_.emplace(stop, [this] { end_soon({.why = Waking::kStopped}); });
+    if (stop.stop_possible()) stop_.emplace(stop, [this] { end_soon(Waking::kStopped); });
   }
 
  private:
   using StopCallback = std::stop_callback<std::function<void()>>;
 
   // Called on any thread.
-  void end_soon(const Awakening& how) {
-    timer_->post([weak = weak_from_this(), how] {
-      if (const auto self = weak.lock()) self->end(how);
+  void end_soon(Waking why) {
+    timer_->post([weak = weak_from_this(), why] {
+      if (const auto self = weak.lock()) self->end(why);
     });
   }
 
-  void end(const Awakening& how) {
+  void end(Waking why) {
     if (done_ == nullptr) return;
     const auto self = shared_from_this();
     timer_->cancel(ready_);
     stop_.reset();
     sleepers_.clear();
-    std::exchange(done_, nullptr)(how);
+    std::exchange(done_, nullptr)(why);
   }
 
   const std::shared_ptr<TimerQueue> timer_;
@@ -122,24 +115,19 @@ class Acquisition : public std::enable_shared_from_this<Acquisition> {
   void wait() {
     const std::size_t waiting = request_.claim().queues->sleepers().size();
     if (waiting >= WaitQueues::kMostWaiting) return give_up(Ended::kAnswered);
-    std::make_shared<Delay>(timer_, [self = shared_from_this()](const Awakening& how) {
-      self->wake(how);
+    std::make_shared<Delay>(timer_, [self = shared_from_this()](Waking why) {
+      self->wake(why);
     })->begin(ready_, {request_.claims.data(), request_.claims.size()}, granted_.wakings, stop_);
   }
 
-  void wake(const Awakening& how) {
-    if (how.why == Waking::kReady) return end(granted_.decision, nullptr);
-    if (how.why == Waking::kStopped) return give_up(Ended::kStopped);
-    if (how.why == Waking::kBlocked) request_.until = timer_->now();
-    AcquireRequest taken = request_;
-    if (how.why == Waking::kReset) {  // A refund would return units that others have taken since.
-      taken.claims.erase(taken.claims.begin() + static_cast<std::ptrdiff_t>(how.claim));
-      granted_.bounds.erase(granted_.bounds.begin() + static_cast<std::ptrdiff_t>(how.claim));
-    }
+  void wake(Waking why) {
+    if (why == Waking::kReady) return end(granted_.decision, nullptr);
+    if (why == Waking::kStopped) return give_up(Ended::kStopped);
+    if (why == Waking::kBlocked) request_.until = timer_->now();
     const auto returned = [self = shared_from_this()](const Decision&) {
       self->timer_->post([self] { self->begin(); });
     };
-    WaitQueues::return_granted(taken, granted_, returned);
+    WaitQueues::return_granted(request_, granted_, returned);
   }
 
   void give_up(Ended ended) {
@@ -202,8 +190,8 @@ Decision acquire(AcquireRequest request, std::optional<AcquireOutcome> asked,
 bool sleep_until(const std::shared_ptr<TimerQueue>& timer, TimePoint ready,
                  const std::stop_token& stop) {
   return block_until_called<bool>(timer, [&](const auto& called) {
-    const auto delay = std::make_shared<Delay>(
-        timer, [called](const Awakening& how) { called(how.why == Waking::kReady); });
+    const auto delay =
+        std::make_shared<Delay>(timer, [called](Waking why) { called(why == Waking::kReady); });
     timer->post([delay, ready, stop] { delay->begin(ready, {}, 0, stop); });
   });
 }

@@ -1,4 +1,5 @@
 #include <boost/container/static_vector.hpp>
+#include <cstdint>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -9,6 +10,7 @@
 #include "limiter/acquisition.h"
 #include "limiter/limiter_core.h"
 #include "sluice/limiter.h"
+#include "waiting/sleepers.h"
 
 namespace sluice {
 
@@ -60,7 +62,8 @@ class AskedClaims {
       // A full store that admits has recorded those claims that found room.
       const bool is_own = whole.source == Source::kFull && claims_.size() > 1;
       all.push_back(claim.limiter.impl_->reservation(whole, *bounds[i], claim.key, claim.cost,
-                                                     is_own ? parts[i].source : whole.source));
+                                                     is_own ? parts[i].source : whole.source,
+                                                     wakings_));
     }
     return all;
   }
@@ -72,6 +75,7 @@ class AskedClaims {
 
  private:
   const std::span<const Claim> claims_;
+  const std::uint64_t wakings_ = Sleepers::wakings();
 };
 
 namespace {

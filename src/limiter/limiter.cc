@@ -2,6 +2,7 @@
 
 #include <boost/container/small_vector.hpp>
 #include <cassert>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "algorithms/limit_definition.h"
 #include "limiter/acquisition.h"
 #include "limiter/limiter_core.h"
+#include "waiting/sleepers.h"
 
 namespace sluice {
 
@@ -82,9 +84,10 @@ void Limiter::check(std::span<const Ask> asks, std::span<Decision> decisions) {
 }
 
 Reservation Limiter::reserve(std::string_view key, std::int64_t cost, nanoseconds patience) {
+  const std::uint64_t wakings = Sleepers::wakings();
   const BoundLimit& bound = impl_->bound();
   const Decision decision = impl_->ask(to_reserve(bound, key, cost, patience));
-  return impl_->reservation(decision, bound, key, cost, decision.source);
+  return impl_->reservation(decision, bound, key, cost, decision.source, wakings);
 }
 
 Decision Limiter::peek(std::string_view key) {
@@ -186,11 +189,10 @@ void Limiter::async_reserve(std::string_view key, std::int64_t cost, nanoseconds
   }
   impl_->async_ask(
       bound, request,
-      [impl = impl_, &bound, key = std::string(key), cost, callback = std::move(callback)](
-          const Decision& decision, std::exception_ptr error) {
-        callback(
-            error ? Reservation() : impl->reservation(decision, bound, key, cost, decision.source),
-            std::move(error));
+      [impl = impl_, &bound, key = std::string(key), cost, callback = std::move(callback),
+       wakings = Sleepers::wakings()](const Decision& decision, std::exception_ptr error) {
+        if (error) return callback({}, std::move(error));
+        callback(impl->reservation(decision, bound, key, cost, decision.source, wakings), nullptr);
       });
 }
 

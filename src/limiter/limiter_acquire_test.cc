@@ -398,6 +398,59 @@ TEST_F(AcquireTest, AReservationMadeDuringAResetIsKept) {
   }
 }
 
+/// While it exists, the timer thread runs nothing.
+class HeldTimerThread {
+ public:
+  HeldTimerThread() {
+    TimerThread::shared()->post([ends = ends_.get_future().share()] { ends.wait(); });
+  }
+  ~HeldTimerThread() { ends_.set_value(); }
+  HeldTimerThread(const HeldTimerThread&) = delete;
+  HeldTimerThread& operator=(const HeldTimerThread&) = delete;
+
+ private:
+  std::promise<void> ends_;
+};
+
+// Whatever else the caller that has reserved them learns before it learns of the reset.
+TEST_F(AcquireTest, UnitsThatAResetHasForgottenAreNotReturned) {
+  std::stop_source stop;
+  Limiter* first = nullptr;
+  using Act = std::function<void(Limiter&)>;
+  const Act acts[] = {
+      [](Limiter& limiter) { limiter.set_limit(Limit("token_bucket 2/1h", "limit")); },
+      [](Limiter& limiter) { limiter.block("k", hours(9)); },
+      [&](Limiter&) { stop.request_stop(); }, [&](Limiter&) { first->reset("k"); },
+      [](Limiter& limiter) {
+        for (std::size_t i = 0; i < 100; ++i) limiter.block("other", hours(9));
+      }};
+  for (const Act& act : acts) {
+    SCOPED_TRACE(&act - acts);
+    stop = {};
+    store_ = std::make_shared<ScriptedStore>();
+    Limiter other(store_, Limit("token_bucket 2/1h", "other"));
+    first = &other;
+    Limiter& limiter = use("token_bucket 2/1h");
+    limiter.check("k", 2);
+    auto caller = std::async(std::launch::async, [&] {
+      return acquire_all({{other, "k", 2}, {limiter, "k", 2}}, kForever, stop.get_token());
+    });
+    const auto queues = store_->open_space(limit_->definition())->attachment<WaitQueues>();
+    while (queues->sleepers().size() != 1) std::this_thread::yield();
+    {
+      const HeldTimerThread held;
+      act(limiter);
+      limiter.reset("k");
+      EXPECT_TRUE(limiter.check("k", 2).allowed);
+    }
+    pass_timer_thread();
+    EXPECT_FALSE(limiter.check("k").allowed) << "it has admitted two since it was reset";
+    stop.request_stop();
+    EXPECT_FALSE(caller.get().allowed);
+    EXPECT_FALSE(limiter.check("k").allowed);
+  }
+}
+
 /// Something happens to the key after units of a bucket were reserved and before the caller waits
 /// for them, in a blocking and in an asynchronous call.
 class BeforeTheWaitTest : public AcquireTest {

@@ -123,17 +123,19 @@ using AnsweredBatch = std::function<void(const Batch*, std::exception_ptr)>;
 void ask_later(Store& store, std::span<const BoundLimit* const> bounds,
                std::span<const Request> requests, Batch::Mode mode, AnsweredBatch answered);
 
-/// Units that were taken, their limit, and who gave them.
+/// Units that were taken, their limit, who gave them, and when.
 class Reservation::Impl final {
  public:
-  /// `bound` is the limit, the present one or a former one of `core`, under which they were taken.
+  /// `bound` is the limit, the present one or a former one of `core`, under which they were taken;
+  /// `wakings` is Sleepers::wakings() before the store was asked.
   Impl(LimiterCore core, const BoundLimit& bound, std::string_view key, std::int64_t units,
-       Source giver)
+       Source giver, std::uint64_t wakings)
       : core_(std::move(core)),
         bound_(bound),
         key_(key),
         units_(giver == Source::kFull ? 0 : units),
-        giver_(giver) {}
+        giver_(giver),
+        wakings_(wakings) {}
 
   /// Replaces the estimate by `actual` units: refunds the difference to the giver if it is less,
   /// charges the store if it is more. The decision is that of a peek afterwards.
@@ -151,6 +153,7 @@ class Reservation::Impl final {
   const std::string key_;
   const std::int64_t units_;  // That were recorded: a full store admits without recording.
   const Source giver_;
+  const std::uint64_t wakings_;
 };
 
 /// What a Limiter consists of.
@@ -159,10 +162,11 @@ class Limiter::Impl final : public LimiterCore {
   using LimiterCore::LimiterCore;
 
   /// Of units for which `bound` was asked, and which `giver` has granted if the decision allows.
+  /// `wakings` as in Reservation::Impl.
   Reservation reservation(const Decision& decision, const BoundLimit& bound, std::string_view key,
-                          std::int64_t cost, Source giver) const {
+                          std::int64_t cost, Source giver, std::uint64_t wakings) const {
     if (!decision.allowed) return {decision, nullptr};
-    return {decision, std::make_unique<Reservation::Impl>(*this, bound, key, cost, giver)};
+    return {decision, std::make_unique<Reservation::Impl>(*this, bound, key, cost, giver, wakings)};
   }
 
   /// Limiter::acquire() for a caller that may have to wait. `asked` is the outcome, if it has asked

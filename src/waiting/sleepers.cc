@@ -36,7 +36,23 @@ void Sleepers::wake_all(const LimitBinding& binding, Waking why) {
   }
 }
 
+bool Sleepers::was_reset(std::string_view key, std::uint64_t since) const {
+  if (wakings() == since) return false;
+  const std::lock_guard lock(mutex_);
+  if (resets_cleared_ > since) return true;
+  const auto reset = resets_.find(std::hash<std::string_view>()(key));
+  return reset != resets_.end() && reset->second > since;
+}
+
 void Sleepers::remember(const Event& event) {
+  if (event.why == Waking::kReset) {
+    if (resets_.size() == kMostResets) {
+      resets_.clear();
+      resets_cleared_ = wakings();
+    }
+    std::uint64_t& last = resets_[event.key_hash];
+    last = std::max(last, event.begun);
+  }
   if (events_.size() == kMostRemembered) {
     forgotten_ = std::max(forgotten_, events_.front().begun);
     events_.erase(events_.begin());

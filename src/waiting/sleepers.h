@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "waiting/limit_binding.h"
@@ -30,6 +31,8 @@ enum class Waking : std::uint8_t {
 class Sleepers {
  public:
   using Wake = std::function<void(Waking)>;
+  /// The most keys whose resets are remembered.
+  static constexpr std::size_t kMostResets = 16'384;
 
   /// How many events were counted in this process, for all limits together: calls of wake() and
   /// wake_all(), and resets that have begun.
@@ -72,6 +75,11 @@ class Sleepers {
   /// Wakes the callers that wait under this limit.
   void wake_all(const LimitBinding& binding, Waking why);
 
+  /// Whether a reset in this process has forgotten units of the key: then a refund would return
+  /// units that others have taken since. `since` is the value of wakings() before the store was
+  /// asked for them. Says yes if it does not know.
+  bool was_reset(std::string_view key, std::uint64_t since) const;
+
  private:
   /// A call of wake() or wake_all().
   struct Event {
@@ -92,6 +100,9 @@ class Sleepers {
   std::multimap<std::string, const Sleeper*, std::less<>> sleepers_;
   std::vector<Event> events_;    // The last ones.
   std::uint64_t forgotten_ = 0;  // The highest number of an event that is no longer in events_.
+  // The number of each key's last reset, by the hash of the key. A full map is cleared.
+  std::unordered_map<std::size_t, std::uint64_t> resets_;
+  std::uint64_t resets_cleared_ = 0;  // wakings() at that time.
 };
 
 }  // namespace sluice

@@ -488,13 +488,16 @@ void WaitQueues::ask_first(const std::shared_ptr<Waiter>& waiter) {
 void WaitQueues::return_granted(const AcquireRequest& request, const AcquireOutcome& granted,
                                 const Returned& then) {
   const auto left = std::make_shared<std::size_t>(request.claims.size());
-  if (*left == 0 && then) then({});
   for (std::size_t i = 0; i < request.claims.size(); ++i) {
     const AcquireClaim& claim = request.claims[i];
     Request back = granted.bounds[i]->request(claim.key);
     // A full store may have admitted them without a record (full=allow): then it gets nothing back.
-    // Of several claims, it is not known which it has recorded.
-    back.cost = granted.decision.source == Source::kFull ? 0 : claim.cost;
+    // Of several claims, it is not known which it has recorded. Nor does a store have a record of
+    // units that a reset has forgotten.
+    const bool has_none = granted.decision.source == Source::kFull ||
+                          (!request.is_for_permit() &&
+                           claim.queues->sleepers().was_reset(claim.key, granted.wakings));
+    back.cost = has_none ? 0 : claim.cost;
     back.operation = request.is_for_permit() ? Operation::kRelease : Operation::kRefund;
     back.permit = granted.permit;
     back.giver = granted.decision.source;

@@ -534,6 +534,23 @@ TEST_F(WaitQueuesTest, ACallerStopsAtOnceAndWhatComesTooLateIsReturned) {
   EXPECT_THAT(granted_, ElementsAre(2));
 }
 
+TEST_F(WaitQueuesTest, WhatComesTooLateIsNotReturnedAfterAReset) {
+  use_window();
+  answer_later();
+  grant(true);
+  std::stop_source stop;
+  come({.stop = stop.get_token()});
+  come({.stop = stop.get_token(), .key = "other"});
+  timer_->run();
+  stop.request_stop();
+  timer_->run();
+  queues_->sleepers().wake("k", Waking::kReset);
+  answer_all();
+  ASSERT_EQ(store_->asked.size(), 4U);
+  EXPECT_EQ(store_->asked[2].cost, 0) << "others may have taken it since";
+  EXPECT_EQ(store_->asked[3].cost, 1);
+}
+
 TEST_F(WaitQueuesTest, ACallerThatIsStoppedBeforeItComesDoesNotAsk) {
   use_permits();
   std::stop_source stop;

@@ -69,6 +69,29 @@ TEST(Reservation, CancelReturnsItsUnits) {
   EXPECT_EQ(limiter.peek("a").remaining, 0) << "once";
 }
 
+TEST(Reservation, ReturnsNothingThatAResetHasForgotten) {
+  Limiter limiter = make_limiter();
+  Reservation cancelled = limiter.reserve("a", 4);
+  Reservation committed = limiter.reserve("a", 4);
+  Reservation listed = std::move(reserve_all({{limiter, "a", 1}}).at(0));
+  std::optional<Reservation> later;
+  limiter.async_reserve(
+      "a", 1, 0ns, [&](Reservation made, std::exception_ptr) { later.emplace(std::move(made)); });
+  limiter.reset("other");
+  limiter.reset("a");
+  limiter.check("a", 10);  // Others take them.
+  cancelled.cancel();
+  EXPECT_EQ(committed.commit(1).remaining, 0);
+  listed.cancel();
+  later->async_cancel([](std::exception_ptr) {});
+  EXPECT_EQ(limiter.peek("a").remaining, 0);
+  limiter.reset("a");
+  Reservation since = limiter.reserve("a", 4);
+  limiter.reset("other");
+  since.cancel();
+  EXPECT_EQ(limiter.peek("a").remaining, 10);
+}
+
 TEST(Reservation, IsSettledForWhatItCost) {
   Limiter limiter = make_limiter(kBucket);
   EXPECT_EQ(limiter.reserve("a", 6).commit(2).remaining, 8);
