@@ -89,17 +89,18 @@ class SLUICE_EXPORT Limiter {
   /// Takes `cost` units and blocks until the caller may go ahead. `patience` is the timeout: the
   /// longest wait that the caller accepts, at least 0. Buckets reserve future units at once; for
   /// other limits the callers of this process wait in a queue for each key, and are served in
-  /// order. (Processes that share a limit have no order: one that is farther from the store may get
-  /// fewer units of it.) Denies at once if the wait is known to be longer than `patience`, if a
-  /// leaky_bucket that is the whole limit has no place in its queue, or if 100,000 callers wait
-  /// already for keys of this limit, or as many for units that they have reserved. (Of an `a & b`
-  /// the wait of the binding part is known: a caller may wait for that, and be denied then by
-  /// another part, a bucket that cannot admit it in time.) Also denies when `patience` has passed
-  /// or `stop` is requested; reserved units are then returned. If the failure policy denies
-  /// (on_failure=deny), the store is asked again, once a second. Once admitted, the caller has
-  /// waited for the `delay` of the decision. If not, Decision::ended tells whether it was denied,
-  /// or ran out of time, or was stopped. Throws std::system_error, and has taken nothing, if the
-  /// caller has to wait and the system cannot start the library's timer thread.
+  /// order; limiters of one name whose numbers differ have queues of their own. (Processes that
+  /// share a limit have no order: one that is farther from the store may get fewer units of it.)
+  /// Denies at once if the wait is known to be longer than `patience`, if a leaky_bucket that is
+  /// the whole limit has no place in its queue, or if 100,000 callers wait already for keys of this
+  /// limit, or as many for units that they have reserved. (Of an `a & b` the wait of the binding
+  /// part is known: a caller may wait for that, and be denied then by another part, a bucket that
+  /// cannot admit it in time.) Also denies when `patience` has passed or `stop` is
+  /// requested; reserved units are then returned. If the failure policy denies (on_failure=deny),
+  /// the store is asked again, once a second. Once admitted, the caller has waited for the `delay`
+  /// of the decision. If not, Decision::ended tells whether it was denied, or ran out of time, or
+  /// was stopped. Throws std::system_error, and has taken nothing, if the caller has to wait and
+  /// the system cannot start the library's timer thread.
   Decision acquire(std::string_view key, std::int64_t cost = 1,
                    std::chrono::nanoseconds patience = kForever, std::stop_token stop = {});
 

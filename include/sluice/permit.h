@@ -81,10 +81,10 @@ using PermitCallback = std::function<void(Permit, std::exception_ptr)>;
 ///     sluice::ConcurrencyLimiter jobs(store, sluice::Limit("concurrency 4 lease=30s", "jobs"));
 ///     if (sluice::Permit permit = jobs.acquire("gpu", 3s)) work();
 ///
-/// The callers of one process wait in one queue for each key and are served in order. A release in
-/// the same process wakes the first of them at once. After a release in another process, Redis
-/// notifies this one; with Memcached, and if the notification is lost, the first caller asks again
-/// after growing pauses.
+/// The callers of one process wait in one queue for each key and are served in order; limiters of
+/// one name whose numbers differ have queues of their own. A release in the same process wakes the
+/// first of each queue at once. After a release in another process, Redis notifies this one; with
+/// Memcached, and if the notification is lost, the first caller asks again after growing pauses.
 ///
 /// Fairness between processes: on a store on another machine, a process that has handed at least 4
 /// permits to its own callers in succession leaves a released permit to other processes for a

@@ -36,6 +36,9 @@ class ConcurrencyLimiter::Impl final : public LimiterCore {
     return made;
   }
 
+  /// Whether callers of this process wait for a permit of the key, under this limit.
+  bool has_waiting(std::string_view key) const { return !queues().is_empty(key, bound().limit); }
+
   /// Not granted, as others wait for it; `peeked` is the state of the key.
   static Permit behind_others(const Decision& peeked) {
     Permit made;
@@ -65,7 +68,7 @@ ConcurrencyLimiter::ConcurrencyLimiter(ConcurrencyLimiter&&) noexcept = default;
 ConcurrencyLimiter& ConcurrencyLimiter::operator=(ConcurrencyLimiter&&) noexcept = default;
 
 Permit ConcurrencyLimiter::try_acquire(std::string_view key) {
-  if (!impl_->queues().is_empty(key)) return Impl::behind_others(peek(key));
+  if (impl_->has_waiting(key)) return Impl::behind_others(peek(key));
   const TimePoint now = impl_->now();
   AcquireRequest request = impl_->request(key, now);
   const AcquireOutcome outcome = ask_now(request, now);
@@ -92,7 +95,7 @@ void ConcurrencyLimiter::async_acquire(std::string_view key, nanoseconds patienc
     request.emplace(impl_->request(key, impl_->end_of(patience)));
   });
   if (error) return callback({}, std::move(error));
-  if (patience == nanoseconds(0) && !impl_->queues().is_empty(key)) {
+  if (patience == nanoseconds(0) && impl_->has_waiting(key)) {
     const auto give_none = [callback = std::move(callback)](const Decision& peeked,
                                                             std::exception_ptr thrown) {
       if (thrown) return callback({}, std::move(thrown));

@@ -204,7 +204,7 @@ Decision Limiter::acquire(std::string_view key, std::int64_t cost, nanoseconds p
   const std::uint64_t wakings = Sleepers::wakings();
   const BoundLimit& bound = impl_->bound();
   const Request request = to_reserve(bound, key, cost, patience);
-  if (stop.stop_requested() || (cost > 0 && !impl_->queues().is_empty(key))) {
+  if (stop.stop_requested() || (cost > 0 && !impl_->queues().is_empty(key, bound.limit))) {
     return impl_->wait(key, cost, patience, std::nullopt, stop);
   }
   const Decision decision = impl_->store().decide_one(request);

@@ -17,6 +17,7 @@
 #include "fallback/fallback_store.h"
 #include "sluice/limiter.h"
 #include "sluice/manual_clock.h"
+#include "sluice/permit.h"
 #include "testing/acquire_fixture.h"
 #include "testing/child_process.h"
 #include "testing/without_threads.h"
@@ -595,6 +596,54 @@ TEST_F(NoWaitTest, APlaceInAFullQueueIsWaitedFor) {
   clock_.advance(seconds(1));
   ASSERT_TRUE(told);
   EXPECT_TRUE(told->allowed);
+}
+
+// Limiters of one name: docs/limits.md, "Plans".
+TEST_F(NoWaitTest, CallersOfALargerPlanDoNotWaitBehindThoseOfASmaller) {
+  for (const std::string kind :
+       {"fixed_window", "sliding_log", "sliding_window", "sliding_counter"}) {
+    SCOPED_TRACE(kind);
+    Limiter free(store_, Limit(kind + " 3/1d", kind));
+    Limiter pro(store_, Limit(kind + " 1000/1d", kind));
+    Limiter upgraded(store_, Limit(kind + " 3/1d", kind));
+    free.check("k", 3);
+    std::stop_source stop;
+    std::optional<Decision> waits;
+    std::optional<Decision> upgrades;
+    free.async_acquire("k", 1, kForever, to(waits), stop.get_token());
+    upgraded.async_acquire("k", 1, kForever, to(upgrades));
+    clock_.advance(nanoseconds(0));
+    EXPECT_EQ(pro.acquire("k", 1, seconds(10)).remaining, 996);
+    EXPECT_FALSE(upgrades);
+    upgraded.set_limit(pro.limit());
+    clock_.advance(nanoseconds(0));
+    EXPECT_TRUE(upgrades && upgrades->allowed) << "though another waits by the former limit";
+    EXPECT_FALSE(waits);
+    stop.request_stop();
+    clock_.advance(nanoseconds(0));
+  }
+}
+
+TEST_F(NoWaitTest, CallersOfALargerPlanDoNotWaitForThePermitsOfASmaller) {
+  ConcurrencyLimiter small(store_, Limit("concurrency 1", "jobs"));
+  ConcurrencyLimiter large(store_, Limit("concurrency 4", "jobs"));
+  Permit held = small.try_acquire("k");
+  std::vector<Permit> granted;
+  const auto keep = [&](Permit permit, std::exception_ptr) {
+    granted.push_back(std::move(permit));
+  };
+  small.async_acquire("k", kForever, keep);
+  clock_.advance(nanoseconds(0));
+  ASSERT_TRUE(large.try_acquire("k"));
+  EXPECT_TRUE(large.acquire("k", seconds(1)));
+  large.async_acquire("k", nanoseconds(0), keep);
+  ASSERT_EQ(granted.size(), 1U);
+  EXPECT_TRUE(granted[0]);
+  held.release();
+  granted[0].release();
+  clock_.advance(nanoseconds(0));
+  ASSERT_EQ(granted.size(), 2U) << "a release reaches the queue of each";
+  EXPECT_TRUE(granted[1]);
 }
 
 TEST_F(NoWaitTest, ACostOf0IsAdmittedBeforeThoseThatWait) {

@@ -154,7 +154,7 @@ void LimiterCore::set_limit(Limit limit) {
   binding_->set_limit(std::move(limit));
   // Those that wait ask again by the new limit.
   queues_->sleepers().wake_all(*binding_, Waking::kReplaced);
-  queues_->released_all();
+  queues_->limit_replaced();
 }
 
 void ask_later(Store& store, std::span<const BoundLimit* const> bounds,

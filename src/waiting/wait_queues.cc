@@ -16,12 +16,16 @@ using TimePoint = TimerQueue::TimePoint;
 
 namespace {
 
-// Whether other callers of this process wait for one of the keys: it then waits behind them, unless
-// it wants nothing of that key.
+const Limit& limit_of(const AcquireClaim& claim) {
+  return claim.binding->bound().limit;
+}
+
+// Whether other callers of this process wait for one of the claims: it then waits behind them,
+// unless it wants nothing of that key.
 bool goes_behind_others(AcquireRequest& request) {
   for (std::size_t i = 0; i < request.claims.size(); ++i) {
     const AcquireClaim& claim = request.claims[i];
-    if (claim.cost == 0 || claim.queues->is_empty(claim.key)) continue;
+    if (claim.cost == 0 || claim.queues->is_empty(claim.key, limit_of(claim))) continue;
     request.waits_for = i;
     return true;
   }
@@ -120,7 +124,7 @@ class WaitQueues::Waiter : public std::enable_shared_from_this<Waiter> {
   /// Ends it with a denial: the last one of the store. If the store was not asked, only the limit
   /// is known.
   void deny(Ended ended) {
-    const LimitDefinition& limit = request_.claim().binding->bound().limit.definition();
+    const LimitDefinition& limit = limit_of(request_.claim()).definition();
     AcquireOutcome outcome{
         .decision = {.limit = numbers_of(limit.parts[0]).quota, .retry_after = kSoon}};
     if (denied) {
@@ -166,21 +170,26 @@ class WaitQueues::Waiter : public std::enable_shared_from_this<Waiter> {
   AcquireOutcome outcome_;
 };
 
-/// The callers of this process that wait for one key. All functions are called on the timer thread.
-/// Shared by its entry in WaitQueues, its waiters, its timers and its request in flight.
+/// The callers of this process that wait for one key under limits of equal numbers. All functions,
+/// except is_of(), are called on the timer thread. Shared by its entry in WaitQueues, its waiters,
+/// its timers and its request in flight.
 class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
  public:
   /// `queues` outlives its waiters.
-  Queue(WaitQueues& queues, std::shared_ptr<TimerQueue> timer)
+  Queue(WaitQueues& queues, std::shared_ptr<TimerQueue> timer, const Limit& limit)
       : queues_(queues),
         timer_(std::move(timer)),
+        parts_(limit.definition().parts),
         next_ask_(timer_->now()),
         waits_since_(next_ask_),
         jitter_(seed_of_jitter()) {}
 
+  /// Whether it is the queue of those that wait under this limit.
+  bool is_of(const Limit& limit) const { return limit.definition().parts == parts_; }
+
   /// Adds a waiter, unless it is done already.
   void join(const std::shared_ptr<Waiter>& waiter) {
-    if (waiter->is_done()) return queues_.on_left(waiter->request().claim().key);
+    if (waiter->is_done()) return queues_.on_left(waiter->request().claim().key, *this);
     const TimePoint until = waiter->request().until;
     const bool is_first = waiters_.empty();
     if (is_first) waits_since_ = timer_->now();
@@ -231,6 +240,17 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
       next_ask_ = soonest(*waiters_.front());
       serve();
     }
+  }
+
+  /// A limiter's limit was replaced: its callers go to the queue of the new one, in their order.
+  void limit_replaced() {
+    const auto self = shared_from_this();
+    for (auto place = waiters_.begin(); place != waiters_.end();) {
+      const auto waiter = *place++;
+      // One that asks goes when it is answered.
+      if (waiter != asking_ && !is_of(limit_of(waiter->request().claim()))) move(waiter);
+    }
+    released();
   }
 
  private:
@@ -297,6 +317,7 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
       return;
     }
     const AcquireRequest& request = waiter->request();
+    if (!is_of(limit_of(request.claim()))) return move(waiter);
     const bool binds_here =
         request.claims.size() == 1 || outcome.decision.binding == request.waits_for;
     // The denial does not hold for the others: either another claim of this caller binds, to whose
@@ -379,18 +400,18 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
     waiter->deny(ended);
   }
 
+  // To the end of the queue of its present limit, of which it knows no denial.
+  void move(const std::shared_ptr<Waiter>& waiter) {
+    remove(waiter);
+    waiter->denied.reset();
+    WaitQueues::join(waiter, {});
+  }
+
   void remove(const std::shared_ptr<Waiter>& waiter) {
     const bool was_first = waiter->place == waiters_.begin();
     waiters_.erase(waiter->place);
-    if (was_first && !waiters_.empty()) {
-      const AcquireRequest& gone = waiter->request();
-      const AcquireRequest& first = waiters_.front()->request();
-      // The next one may want less of a window, or have a larger limit of the same name.
-      const auto parts_of = [](const AcquireRequest& request) -> const std::vector<AnyPart>& {
-        return request.claim().binding->bound().limit.definition().parts;
-      };
-      const bool may_be_granted = !gone.is_for_permit() || parts_of(gone) != parts_of(first);
-      if (may_be_granted) next_ask_ = soonest(*waiters_.front());
+    if (was_first && !waiters_.empty() && !waiter->request().is_for_permit()) {
+      next_ask_ = soonest(*waiters_.front());  // The next one may want less.
     }
     const auto self = std::move(waiter->queue);
     if (waiter->timeout) timer_->cancel(*std::exchange(waiter->timeout, std::nullopt));
@@ -398,11 +419,12 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
       watch_.reset();
       is_reported_ = false;
     }
-    queues_.on_left(waiter->request().claim().key);
+    queues_.on_left(waiter->request().claim().key, *this);
   }
 
   WaitQueues& queues_;
   const std::shared_ptr<TimerQueue> timer_;
+  const std::vector<AnyPart> parts_;  // Of their limits.
   std::list<std::shared_ptr<Waiter>> waiters_;
   std::shared_ptr<Waiter> asking_;   // The first, or one that has left in the meantime.
   bool released_meanwhile_ = false;  // While it was asking.
@@ -426,9 +448,17 @@ void WaitQueues::Waiter::leave() {
   }
 }
 
-bool WaitQueues::has_queue(std::string_view key) const {
+// REQUIRES: the lock is held.
+WaitQueues::Queues::iterator WaitQueues::find_queue(std::string_view key, const Limit& limit) {
+  const auto [first, last] = queues_.equal_range(key);
+  const auto is_of = [&](const auto& entry) { return entry.second.queue->is_of(limit); };
+  const auto found = std::find_if(first, last, is_of);
+  return found == last ? queues_.end() : found;
+}
+
+bool WaitQueues::has_queue(std::string_view key, const Limit& limit) {
   const std::lock_guard lock(mutex_);
-  return queues_.contains(key);
+  return find_queue(key, limit) != queues_.end();
 }
 
 void WaitQueues::wait(AcquireRequest request, std::optional<Decision> denied,
@@ -452,8 +482,12 @@ void WaitQueues::join(const std::shared_ptr<Waiter>& waiter, const std::stop_tok
     });
     return;
   }
-  Entry& entry = queues.queues_[claim.key];
-  if (!entry.queue) entry.queue = std::make_shared<Queue>(queues, timer);
+  const Limit& limit = limit_of(claim);
+  auto found = queues.find_queue(claim.key, limit);
+  if (found == queues.queues_.end()) {
+    found = queues.queues_.emplace(claim.key, Entry{std::make_shared<Queue>(queues, timer, limit)});
+  }
+  Entry& entry = found->second;
   ++entry.waiting;
   // Counted before it asks again, so that a thread that returns units after its denial finds it,
   // and wakes it.
@@ -464,10 +498,12 @@ void WaitQueues::join(const std::shared_ptr<Waiter>& waiter, const std::stop_tok
   });
 }
 
-// A waiter has left the queue of this key.
-void WaitQueues::on_left(const std::string& key) {
+// A waiter has left this queue of the key.
+void WaitQueues::on_left(const std::string& key, const Queue& queue) {
   const std::lock_guard lock(mutex_);
-  const auto entry = queues_.find(key);
+  const auto [first, last] = queues_.equal_range(key);
+  const auto is_it = [&](const auto& entry) { return entry.second.queue.get() == &queue; };
+  const auto entry = std::find_if(first, last, is_it);
   if (--entry->second.waiting == 0) queues_.erase(entry);
   waiting_.fetch_sub(1, std::memory_order_release);
 }
@@ -510,30 +546,31 @@ void WaitQueues::return_granted(const AcquireRequest& request, const AcquireOutc
   }
 }
 
-// Runs this on the timer thread, if callers wait for the key.
+// Runs this on the timer thread, for each queue of the key.
 template <class Task>
-void WaitQueues::post_to_queue(std::string_view key, const Task& task) {
+void WaitQueues::post_to_queues(std::string_view key, const Task& task) {
   if (waiting_.load(std::memory_order_acquire) == 0) return;
   const std::lock_guard lock(mutex_);
-  const auto entry = queues_.find(key);
-  if (entry == queues_.end()) return;
-  timer()->post([queue = entry->second.queue, task] { task(*queue); });
+  const auto [first, last] = queues_.equal_range(key);
+  for (auto entry = first; entry != last; ++entry) {
+    timer()->post([queue = entry->second.queue, task] { task(*queue); });
+  }
 }
 
 void WaitQueues::released(std::string_view key) {
-  post_to_queue(key, [](Queue& queue) { queue.released(); });
+  post_to_queues(key, [](Queue& queue) { queue.released(); });
 }
 
 void WaitQueues::blocked(std::string_view key, const Decision& denial) {
   sleepers_.wake(key, Waking::kBlocked);
-  post_to_queue(key, [denial](Queue& queue) { queue.blocked(denial); });
+  post_to_queues(key, [denial](Queue& queue) { queue.blocked(denial); });
 }
 
-void WaitQueues::released_all() {
+void WaitQueues::limit_replaced() {
   if (waiting_.load(std::memory_order_acquire) == 0) return;
   const std::lock_guard lock(mutex_);
   for (const auto& [key, entry] : queues_) {
-    timer()->post([queue = entry.queue] { queue->released(); });
+    timer()->post([queue = entry.queue] { queue->limit_replaced(); });
   }
 }
 

@@ -21,13 +21,15 @@
 namespace sluice {
 
 /// The queues in which callers of this process wait for the keys of one space: one queue for each
-/// key that has waiting callers. All limiters over the space share them (Space::attachment()). The
-/// timer thread runs the queues; the functions below are thread-safe.
+/// key and limit that have waiting callers. (The limits of one space have one name, and may have
+/// different numbers; a caller of a larger limit does not wait behind one of a smaller.) All
+/// limiters over the space share them (Space::attachment()). The timer thread runs the queues; the
+/// functions below are thread-safe.
 ///
 /// A queue is first come, first served. Only the first caller of a queue asks the store, one
 /// request at a time. It asks when it comes to an empty queue, or when the one before it has left
-/// (of callers that wait for permits: if that one waited under another limit of this name, or when
-/// its answer has come, if it had asked): more may be there than when it was denied. And again
+/// (of callers that wait for permits: if that one had asked, when its answer has come): more may be
+/// there than when it was denied. And again
 /// - when a permit or units were returned in this process, the key was reset or its limit was
 ///   changed in this process, or the store reports a released permit
 ///   (Store::watch());
@@ -80,10 +82,10 @@ class WaitQueues final {
     return manual_timer_ ? manual_timer_ : TimerThread::shared();
   }
 
-  /// Whether no caller waits for this key: then a new caller may ask the store directly. If no
-  /// caller waits for any key, this reads one atomic number.
-  bool is_empty(std::string_view key) const {
-    return waiting_.load(std::memory_order_acquire) == 0 || !has_queue(key);
+  /// Whether no caller waits for this key under a limit of these numbers: then a new caller may ask
+  /// the store directly. If no caller waits for any key, this reads one atomic number.
+  bool is_empty(std::string_view key, const Limit& limit) {
+    return waiting_.load(std::memory_order_acquire) == 0 || !has_queue(key, limit);
   }
 
   /// The number of waiting callers, for all keys.
@@ -119,10 +121,11 @@ class WaitQueues final {
                              const Returned& then);
 
   /// Called when a permit or units of the key were returned, or the key was reset: the first caller
-  /// of its queue asks again.
+  /// of each of its queues asks again.
   void released(std::string_view key);
-  /// Called when the limit was replaced: the first caller of each queue asks again.
-  void released_all();
+  /// Called when a limiter's limit was replaced: its callers go to the queues of the new one, and
+  /// the first caller of each queue asks again.
+  void limit_replaced();
 
   /// Called when the key was blocked: the callers that wait for it are denied with this.
   void blocked(std::string_view key, const Decision& denial);
@@ -139,21 +142,24 @@ class WaitQueues final {
     std::shared_ptr<Queue> queue;
     std::size_t waiting = 0;
   };
+  /// By key; of one key, one for the limits of equal numbers.
+  using Queues = std::unordered_multimap<std::string, Entry, TextHash, std::equal_to<>>;
 
-  bool has_queue(std::string_view key) const;
+  Queues::iterator find_queue(std::string_view key, const Limit& limit);
+  bool has_queue(std::string_view key, const Limit& limit);
   template <class Task>
-  void post_to_queue(std::string_view key, const Task& task);
+  void post_to_queues(std::string_view key, const Task& task);
   static void join(const std::shared_ptr<Waiter>& waiter, const std::stop_token& stop);
   static void ask_first(const std::shared_ptr<Waiter>& waiter);
-  void on_left(const std::string& key);
+  void on_left(const std::string& key, const Queue& queue);
 
   const std::shared_ptr<TimerQueue> manual_timer_;
   std::atomic<std::size_t> waiting_{0};
   ReleaseFairness fairness_;
   Sleepers sleepers_;
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   // Guarded by mutex_:
-  std::unordered_map<std::string, Entry, TextHash, std::equal_to<>> queues_;
+  Queues queues_;
 };
 
 }  // namespace sluice

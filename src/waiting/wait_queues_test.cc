@@ -3,17 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
-#include <map>
 #include <memory>
-#include <optional>
 #include <stdexcept>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include "testing/manual_timer_queue.h"
-#include "testing/scripted_store.h"
+#include "testing/wait_queues_fixture.h"
 
 namespace sluice {
 namespace {
@@ -27,106 +24,7 @@ using testing::Ge;
 using testing::IsEmpty;
 using testing::Le;
 
-/// Queues over a store and a clock that do as they are told.
-class WaitQueuesTest : public testing::Test {
- protected:
-  struct Options {
-    std::int64_t cost = 1;
-    nanoseconds timeout = seconds(100);
-    std::optional<Decision> denied = std::nullopt;
-    std::stop_token stop = {};
-    std::string key = "k";
-    /// Asks first, if the queue is empty.
-    bool directly = false;
-  };
-
-  void use(const char* expression, LimitBinding::Kind kind) {
-    has_permits_ = kind == LimitBinding::Kind::kPermits;
-    binding_ = std::make_shared<LimitBinding>(store_, Limit(expression), kind);
-  }
-  void use_permits() { use("concurrency 1 lease=60s", LimitBinding::Kind::kPermits); }
-  void use_window() { use("fixed_window 5/1m", LimitBinding::Kind::kUnits); }
-  void answer_later() { store_->answers = ScriptedStore::Answers::kWhenTold; }
-
-  /// Another caller; its permit is its number.
-  int come(const Options& options) {
-    const int number = ++last_number_;
-    AcquireRequest request(
-        {.binding = binding_, .queues = queues_, .key = options.key, .cost = options.cost},
-        timer_->after(options.timeout), has_permits_ ? static_cast<PermitId>(number) : 0);
-    const auto done = [this, number](const AcquireOutcome& outcome) {
-      EXPECT_TRUE(outcomes_.emplace(number, outcome).second) << "told twice";
-      (outcome.decision.allowed ? granted_ : denied_).push_back(number);
-    };
-    if (options.directly) {
-      WaitQueues::acquire(std::move(request), false, options.stop, done);
-    } else {
-      WaitQueues::wait(std::move(request), options.denied, options.stop, done);
-    }
-    return number;
-  }
-  int come() { return come(Options{}); }
-
-  void grant(bool grants) { grants_ = grants; }
-
-  void answer() {
-    store_->answer();
-    timer_->run();
-  }
-  /// Answers, and returns how long it takes until the store is asked again.
-  nanoseconds next_pause() {
-    answer();
-    const auto since = timer_->now();
-    while (store_->pending() == 0) timer_->pass(nanoseconds(100'000));
-    return timer_->now() - since;
-  }
-  void answer_all() {
-    store_->answer_all();
-    timer_->run();
-  }
-  void release(const char* key = "k") {
-    queues_->released(key);
-    timer_->run();
-  }
-
-  /// The permits that were asked for since the last call.
-  std::vector<int> asked() {
-    std::vector<int> permits;
-    for (const auto& asked : store_->asked) {
-      if (asked.operation == Operation::kTake) permits.push_back(static_cast<int>(asked.permit));
-    }
-    store_->asked.clear();
-    return permits;
-  }
-
-  void SetUp() override {
-    store_->says = [this](const Request& request) {
-      if (request.operation != Operation::kTake) return Decision{.allowed = true};
-      return grants_ ? Decision{.allowed = true} : Decision{.retry_after = retry_after_};
-    };
-  }
-
-  /// A waiter keeps its queue, and the queue its waiters: all leave with the test.
-  void TearDown() override {
-    store_->says = [](const Request&) { return Decision{.allowed = true}; };
-    do {
-      store_->answer_all();
-      timer_->pass(seconds(100));
-    } while (store_->pending() > 0);
-  }
-
-  std::shared_ptr<ManualTimerQueue> timer_ = std::make_shared<ManualTimerQueue>();
-  std::shared_ptr<ScriptedStore> store_ = std::make_shared<ScriptedStore>();
-  std::shared_ptr<WaitQueues> queues_ = std::make_shared<WaitQueues>(timer_);
-  std::shared_ptr<LimitBinding> binding_;
-  bool has_permits_ = false;
-  bool grants_ = false;
-  nanoseconds retry_after_ = seconds(60);
-  int last_number_ = 0;
-  std::map<int, AcquireOutcome> outcomes_;
-  std::vector<int> granted_;
-  std::vector<int> denied_;
-};
+using WaitQueuesTest = WaitQueuesFixture;
 
 TEST_F(WaitQueuesTest, OnlyTheFirstAsks) {
   use_permits();
@@ -162,7 +60,7 @@ TEST_F(WaitQueuesTest, AreOneForEachKey) {
   grant(true);
   release("other");
   EXPECT_THAT(granted_, ElementsAre(2));
-  queues_->released_all();
+  queues_->limit_replaced();
   timer_->run();
   EXPECT_THAT(granted_, ElementsAre(2, 1));
 }
@@ -270,39 +168,6 @@ TEST_F(WaitQueuesTest, AskAfterPausesAlsoIfTheStoreCeasesToTell) {
     answer();
     timer_->pass(WaitQueues::kMostPause);
   }
-}
-
-// Limiters of one name may have different limits, so the denial of one that leaves says nothing of
-// the next.
-TEST_F(WaitQueuesTest, TheNextAsksUnderItsOwnLimitWhenTheOneBeforeHasLeft) {
-  use_permits();
-  answer_later();
-  std::stop_source stop;
-  come({.stop = stop.get_token()});
-  timer_->run();
-  binding_ = std::make_shared<LimitBinding>(store_, Limit("concurrency 2 lease=60s"),
-                                            LimitBinding::Kind::kPermits);
-  come();
-  timer_->run();
-  stop.request_stop();
-  timer_->run();
-  answer();
-  EXPECT_EQ(store_->pending(), 1U);
-  grant(true);
-  answer();
-  EXPECT_THAT(granted_, ElementsAre(2));
-}
-
-TEST_F(WaitQueuesTest, TheNextAsksWhenADeniedOneWithAnotherLimitHasLeft) {
-  use_permits();
-  come({.timeout = seconds(1)});
-  use("concurrency 2 lease=60s", LimitBinding::Kind::kPermits);
-  come();
-  timer_->run();
-  EXPECT_THAT(asked(), ElementsAre(1));
-  grant(true);
-  timer_->pass(seconds(1));
-  EXPECT_THAT(granted_, ElementsAre(2));
 }
 
 // The limit itself would have reserved, so that its own denial is final.
@@ -467,7 +332,7 @@ TEST_F(WaitQueuesTest, ACallerLeavesWhenItsTimeoutIsOver) {
   timer_->pass(seconds(5));
   EXPECT_THAT(denied_, ElementsAre(2, 1));
   EXPECT_EQ(outcomes_[1].decision.ended, Ended::kTimedOut);
-  EXPECT_FALSE(queues_->is_empty("k"));
+  EXPECT_FALSE(queues_->is_empty("k", binding_->bound().limit));
   grant(true);
   release();
   EXPECT_THAT(granted_, ElementsAre(3));
@@ -566,7 +431,7 @@ TEST_F(WaitQueuesTest, ACallerThatIsStoppedBeforeItComesDoesNotAsk) {
     EXPECT_EQ(outcomes_[number].decision.limit, 1) << "it is known without the store";
   }
   EXPECT_THAT(asked(), IsEmpty());
-  EXPECT_TRUE(queues_->is_empty("k"));
+  EXPECT_TRUE(queues_->is_empty("k", binding_->bound().limit));
 }
 
 TEST_F(WaitQueuesTest, ALostAnswerIsAnErrorAndThePermitIsReclaimed) {
@@ -622,131 +487,6 @@ TEST_F(WaitQueuesTest, ABlockDeniesAllThatWaitAtOnce) {
   queues_->blocked("k", {.retry_after = seconds(1)});
   timer_->run();
   EXPECT_EQ(outcomes_.at(3).decision.retry_after, retry_after_) << "it was denied for longer";
-}
-
-TEST_F(WaitQueuesTest, OfAWindowTheFirstAsksExactlyWhenItMayBeGranted) {
-  use_window();
-  answer_later();
-  retry_after_ = milliseconds(800);
-  come({.denied = Decision{.retry_after = milliseconds(800)}});
-  come({.cost = 3});
-  timer_->run();
-  ASSERT_EQ(store_->pending(), 1U) << "it may have been returned since it was denied";
-  store_->answer();
-  timer_->pass(milliseconds(800) - nanoseconds(1));
-  EXPECT_EQ(store_->pending(), 0U);
-  timer_->pass(nanoseconds(1));
-  ASSERT_EQ(store_->pending(), 1U);
-  EXPECT_EQ(store_->asked[1].patience_ns, nanoseconds(milliseconds(99'200)).count())
-      << "of its patience, that much is left";
-  grant(true);
-  answer();
-  EXPECT_EQ(store_->asked[2].cost, 3);
-  answer();
-  EXPECT_THAT(granted_, ElementsAre(1, 2));
-}
-
-// Another process may have returned units.
-TEST_F(WaitQueuesTest, OfAWindowThatOthersShareTheFirstAsksOnceASecond) {
-  use_window();
-  retry_after_ = seconds(20);
-  std::stop_source stop;
-  come({.stop = stop.get_token()});
-  timer_->pass(seconds(20) - nanoseconds(1));
-  EXPECT_EQ(store_->asked.size(), 1U) << "no other process has units of this store";
-  stop.request_stop();
-  timer_->run();
-  answer_later();
-  come();
-  timer_->run();
-  answer();
-  timer_->pass(seconds(1) - nanoseconds(1));
-  EXPECT_EQ(store_->pending(), 0U);
-  for (int i = 0; i < 3; ++i) {
-    timer_->pass(nanoseconds(1));
-    ASSERT_EQ(store_->pending(), 1U);
-    answer();
-    timer_->pass(seconds(1) - nanoseconds(1));
-  }
-  grant(true);
-  timer_->pass(nanoseconds(1));
-  answer_all();
-  EXPECT_THAT(granted_, ElementsAre(2));
-}
-
-TEST_F(WaitQueuesTest, OfAWindowNoCallerWaitsInVain) {
-  use_window();
-  answer_later();
-  retry_after_ = seconds(20);
-  const auto come_directly = [&](nanoseconds timeout) {
-    come({.timeout = timeout, .directly = true});
-    timer_->run();
-    answer_all();
-  };
-  come_directly(seconds(20));
-  answer_all();
-  EXPECT_THAT(denied_, IsEmpty()) << "it may be granted when its timeout ends";
-  come({.timeout = seconds(20) - nanoseconds(1)});
-  timer_->run();
-  EXPECT_THAT(denied_, ElementsAre(2)) << "it cannot be granted before the one that waits already";
-  grant(true);
-  timer_->pass(seconds(20));
-  answer_all();
-  EXPECT_THAT(granted_, ElementsAre(1));
-  grant(false);
-  come_directly(seconds(20) - nanoseconds(1));
-  EXPECT_THAT(denied_, ElementsAre(2, 3));
-  EXPECT_EQ(outcomes_[3].decision.retry_after, seconds(20));
-}
-
-// Several claims: the second comes from the queue of another one, with the denial that it had
-// there.
-TEST_F(WaitQueuesTest, OfAWindowTheDenialOfTheFirstIsThatOfTheQueue) {
-  use("sliding_log 10/60s", LimitBinding::Kind::kUnits);
-  retry_after_ = seconds(55);
-  std::stop_source stop;
-  come({.cost = 10, .stop = stop.get_token()});
-  timer_->run();
-  come({.denied = Decision{.retry_after = seconds(5)}});
-  come({.timeout = seconds(8)});
-  timer_->run();
-  EXPECT_THAT(denied_, ElementsAre(3)) << "it cannot be granted before the first";
-  timer_->pass(seconds(3));
-  stop.request_stop();
-  timer_->run();
-  EXPECT_EQ(outcomes_[1].decision.retry_after, seconds(52));
-}
-
-TEST_F(WaitQueuesTest, OfAWindowTheNextMayWantLess) {
-  use_window();
-  std::stop_source stop;
-  store_->says = [](const Request& request) {
-    return request.cost > 1 ? Decision{.retry_after = seconds(20)} : Decision{.allowed = true};
-  };
-  come({.cost = 3, .stop = stop.get_token()});
-  come();
-  timer_->pass(seconds(1));
-  EXPECT_THAT(granted_, IsEmpty());
-  stop.request_stop();
-  timer_->run();
-  EXPECT_THAT(granted_, ElementsAre(2));
-}
-
-TEST_F(WaitQueuesTest, ADenialForeverIsForItsCostOnly) {
-  use_window();
-  answer_later();
-  retry_after_ = kNever;
-  std::stop_source stop;
-  come({.cost = 11});
-  come();
-  come({.stop = stop.get_token()});
-  timer_->run();
-  answer();
-  EXPECT_EQ(outcomes_[1].decision.retry_after, kNever);
-  stop.request_stop();
-  timer_->run();
-  ASSERT_THAT(denied_, ElementsAre(1, 3));
-  EXPECT_EQ(outcomes_[3].decision.retry_after, kSoon) << "the store was not asked about so few";
 }
 
 }  // namespace
