@@ -598,6 +598,23 @@ TEST_F(NoWaitTest, APlaceInAFullQueueIsWaitedFor) {
   EXPECT_TRUE(told->allowed);
 }
 
+TEST_F(NoWaitTest, ACostThatCanNeverBeAdmittedIsDeniedBeforeThoseThatWait) {
+  for (const char* expression : {"fixed_window 5/1d", "sliding_log 9/1d & fixed_window 5/1d"}) {
+    Limiter limiter = this->limiter(expression);
+    limiter.check("k", 5);
+    std::stop_source stop;
+    std::optional<Decision> waits;
+    limiter.async_acquire("k", 1, kForever, to(waits), stop.get_token());
+    clock_.advance(nanoseconds(0));
+    std::optional<Decision> told;
+    limiter.async_acquire("k", 6, kForever, to(told));
+    EXPECT_TRUE(told && told->retry_after == kNever);
+    EXPECT_FALSE(waits);
+    stop.request_stop();
+    clock_.advance(hours(24));
+  }
+}
+
 // Limiters of one name: docs/limits.md, "Plans".
 TEST_F(NoWaitTest, CallersOfALargerPlanDoNotWaitBehindThoseOfASmaller) {
   for (const std::string kind :

@@ -112,6 +112,17 @@ void reclaim_unanswered(AcquireRequest& request, AcquireOutcome& outcome,
   request.permit = new_permit_id();  // The outcome keeps the former id.
 }
 
+bool can_be_admitted(const AcquireRequest& request) {
+  return std::ranges::all_of(request.claims, [](const AcquireClaim& claim) {
+    const auto admits = [&](const AnyPart& part) {
+      const auto* const bucket = std::get_if<Part<TokenBucket>>(&part);
+      const bool borrows = bucket != nullptr && bucket->params.borrow;
+      return borrows || claim.cost <= numbers_of(part).quota;
+    };
+    return std::ranges::all_of(claim.binding->bound().limit.definition().parts, admits);
+  });
+}
+
 bool can_wait(const AcquireRequest& request, const AcquireOutcome& denied,
               TimerQueue::TimePoint now) {
   const auto retry_after = denied.decision.retry_after;

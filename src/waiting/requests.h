@@ -102,6 +102,9 @@ AcquireOutcome ask_now(AcquireRequest& request, TimerQueue::TimePoint now);
 void reclaim_unanswered(AcquireRequest& request, AcquireOutcome& outcome,
                         std::shared_ptr<TimerQueue> timer = nullptr);
 
+/// Whether the limit can ever admit the cost of each claim.
+bool can_be_admitted(const AcquireRequest& request);
+
 /// Whether a denied caller may be admitted within its timeout, as far as the binding part or claim
 /// says. False for a token bucket, whose denial says already that the wait would exceed the
 /// timeout, and for buckets alone: no caller waits for a place in the queue of a leaky bucket. A

@@ -21,8 +21,9 @@ const Limit& limit_of(const AcquireClaim& claim) {
 }
 
 // Whether other callers of this process wait for one of the claims: it then waits behind them,
-// unless it wants nothing of that key.
+// unless it wants nothing of that key. (One that can never be admitted asks, and is told so.)
 bool goes_behind_others(AcquireRequest& request) {
+  if (!can_be_admitted(request)) return false;
   for (std::size_t i = 0; i < request.claims.size(); ++i) {
     const AcquireClaim& claim = request.claims[i];
     if (claim.cost == 0 || claim.queues->is_empty(claim.key, limit_of(claim))) continue;

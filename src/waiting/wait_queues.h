@@ -45,9 +45,10 @@ namespace sluice {
 /// store grants a caller that has left already, the grant is returned to the store.
 ///
 /// Within a queue no caller overtakes another: a caller that arrives later asks the store directly
-/// only if the queue is empty. A caller with several claims goes to the end of each queue that it
-/// comes to, so callers with one claim may overtake it without end; and when it is the first in one
-/// queue, it may overtake those in the queues of its other claims.
+/// only if the queue is empty, or if its cost can never be admitted. A caller with several claims
+/// goes to the end of each queue that it comes to, so callers with one claim may overtake it
+/// without end; and when it is the first in one queue, it may overtake those in the queues of its
+/// other claims.
 ///
 /// Between processes, a released permit goes to the process that asks first; ReleaseFairness keeps
 /// a process from always being the first. Units of a window that processes share have no such rule:

@@ -130,6 +130,24 @@ TEST_F(WaitQueuesTest, OfAWindowTheNextMayWantLess) {
   EXPECT_THAT(granted_, ElementsAre(2));
 }
 
+TEST_F(WaitQueuesTest, ACostThatCanNeverBeAdmittedIsAskedForAtOnce) {
+  for (const bool borrows : {false, true}) {
+    binding_ = nullptr;
+    outcomes_.clear();
+    use(borrows ? "fixed_window 20/1m & token_bucket 5/1m borrow=yes" : "fixed_window 5/1m",
+        LimitBinding::Kind::kUnits);
+    std::stop_source stop;
+    come({.stop = stop.get_token()});
+    timer_->run();
+    asked();
+    come({.cost = 6, .stop = stop.get_token(), .directly = true});
+    timer_->run();
+    EXPECT_EQ(asked().size(), borrows ? 0U : 1U);
+    stop.request_stop();
+    timer_->run();
+  }
+}
+
 TEST_F(WaitQueuesTest, ADenialForeverIsForItsCostOnly) {
   use_window();
   answer_later();
