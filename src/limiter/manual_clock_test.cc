@@ -83,6 +83,59 @@ TEST_F(ManualClockTest, CallbacksHaveBeenCalledWhenTheTimeHasPassed) {
   EXPECT_THAT(granted, ElementsAre(1, -3, 2)) << "each at its own instant";
 }
 
+// Alone, each of them would be admitted.
+TEST_F(ManualClockTest, AllCallersTryWhoseTimeoutsEndWithTheWindow) {
+  std::vector<int> granted;
+  const auto come = [&](Limiter& limiter, std::int64_t cost, std::chrono::nanoseconds patience) {
+    limiter.async_acquire("k", cost, patience, [&](const Decision& decision, std::exception_ptr) {
+      granted.push_back(decision.allowed ? 1 : 0);
+    });
+    clock_.advance(0ns);
+  };
+  for (const char* expression : {"fixed_window 3/1h", "sliding_log 3/1h"}) {
+    SCOPED_TRACE(expression);
+    granted.clear();
+    Limiter limiter = this->limiter(expression);
+    limiter.check("k", 3);
+    const auto wait = limiter.acquire("k", 3, 0ns).retry_after;
+    for (int i = 0; i < 2; ++i) come(limiter, 1, wait);
+    come(limiter, 1, kForever);
+    come(limiter, 2, wait);
+    clock_.advance(wait - 1ns);
+    EXPECT_THAT(granted, IsEmpty());
+    clock_.advance(1ns);
+    EXPECT_THAT(granted, ElementsAre(1, 1, 1, 0));
+  }
+
+  granted.clear();
+  Limiter limiter = this->limiter("fixed_window 3/2h");
+  limiter.check("k", 3);
+  const auto wait = limiter.peek("k").reset_after;
+  come(limiter, 3, kForever);
+  come(limiter, 1, kForever);
+  for (int i = 0; i < 3; ++i) come(limiter, 1, wait);
+  clock_.advance(wait);
+  EXPECT_THAT(granted, ElementsAre(1, 0, 0, 0)) << "the second waits on, and they do not overtake";
+  clock_.advance(2h);
+  EXPECT_THAT(granted, ElementsAre(1, 0, 0, 0, 1));
+}
+
+TEST_F(ManualClockTest, AllCallersTryWhoseTimeoutsEndWithTheLeases) {
+  ConcurrencyLimiter limiter(store_, Limit("concurrency 2 lease=60s"));
+  for (int i = 0; i < 2; ++i) limiter.try_acquire("k").ignore();
+  std::vector<Permit> permits;
+  for (int i = 0; i < 3; ++i) {
+    limiter.async_acquire(
+        "k", 60s, [&](Permit permit, std::exception_ptr) { permits.push_back(std::move(permit)); });
+    clock_.advance(0ns);
+  }
+  clock_.advance(60s);
+  ASSERT_EQ(permits.size(), 3U);
+  EXPECT_TRUE(permits[0] && permits[1]);
+  EXPECT_FALSE(permits[2]);
+  EXPECT_EQ(permits[2].decision().ended, Ended::kTimedOut);
+}
+
 TEST_F(ManualClockTest, ReservedUnitsAreWaitedFor) {
   Limiter limiter = this->limiter("token_bucket 1/1m");
   limiter.check("k");

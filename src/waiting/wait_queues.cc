@@ -145,7 +145,8 @@ class WaitQueues::Waiter : public std::enable_shared_from_this<Waiter> {
   std::shared_ptr<Queue> queue;
   std::list<std::shared_ptr<Waiter>>::iterator place;
   std::optional<TimerQueue::Timer> timeout;
-  /// Its timeout is over: it leaves with the answer that it waits for.
+  /// Its timeout is over: it leaves with the answer that it waits for, or, if it is not the first,
+  /// when one before it has to wait on.
   bool is_last_try = false;
   std::optional<Denial> denied;
 
@@ -271,6 +272,10 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
       waiter.is_last_try = true;
       next_ask_ = now;
       serve();
+    } else if (!is_first && now == waiter.request().until && (asking_ || next_ask_ <= now)) {
+      // The first asks at this very instant, as callers of a ManualClock often do: if it is
+      // granted, the next one asks, at the same instant.
+      waiter.is_last_try = has_late_ = true;
     } else {
       leave(waiter, Ended::kTimedOut);
     }
@@ -295,13 +300,25 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
         self->settle();
         self->serve();
       });
-    } else if (next_ask_ < TimerQueue::kEndOfTime) {
+      return;
+    }
+    deny_late();
+    if (next_ask_ < TimerQueue::kEndOfTime) {
       ask_timer_ = timer_->at(next_ask_, [weak = weak_from_this()] {
         const auto queue = weak.lock();
         if (!queue) return;
         queue->ask_timer_.reset();
         queue->serve();
       });
+    }
+  }
+
+  // The first waits on: so those behind it leave whose timeout is over.
+  void deny_late() {
+    if (!std::exchange(has_late_, false)) return;
+    for (auto place = waiters_.begin(); place != waiters_.end();) {
+      const auto waiter = *place++;
+      if (waiter->is_last_try) deny(waiter, Ended::kTimedOut);
     }
   }
 
@@ -429,6 +446,7 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
   std::list<std::shared_ptr<Waiter>> waiters_;
   std::shared_ptr<Waiter> asking_;   // The first, or one that has left in the meantime.
   bool released_meanwhile_ = false;  // While it was asking.
+  bool has_late_ = false;            // Perhaps some behind the first have their last try.
   TimePoint next_ask_;               // When the first asks next, if it is not asking.
   std::optional<TimerQueue::Timer> ask_timer_;
   nanoseconds pause_ = kLeastPause;
