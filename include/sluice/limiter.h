@@ -128,7 +128,9 @@ class SLUICE_EXPORT Limiter {
   /// now, or until an earlier block ends if that is later. The key's state is kept. reset() ends
   /// the block. Callers of this process that wait in acquire() for the key are denied at once,
   /// those in its queue with the longer of `duration` and their last denial; units that they had
-  /// reserved are returned. The result is that of a peek() afterwards. As with charge(), a memory
+  /// reserved are returned. Callers that come to acquire() later wait for the end of the block if
+  /// the limit is of windows or logs, and are denied at once if it is a bucket: see docs/limits.md.
+  /// The result is that of a peek() afterwards. As with charge(), a memory
   /// store without room denies, and does not record the block.
   Decision block(std::string_view key, std::chrono::nanoseconds duration);
 

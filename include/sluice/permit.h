@@ -123,7 +123,8 @@ class SLUICE_EXPORT ConcurrencyLimiter {
   Decision peek(std::string_view key);
 
   /// Grants no permit for the key for `duration` (1 ns to 2^61 ns) from now. Held permits stay;
-  /// callers of this process that wait for one are denied.
+  /// callers of this process that wait for one are denied. Those that come later wait for the end
+  /// of the block.
   Decision block(std::string_view key, std::chrono::nanoseconds duration);
 
   /// Forgets the key: its held permits expire, which their holders learn at the next renewal.

@@ -615,6 +615,34 @@ TEST_F(NoWaitTest, ACostThatCanNeverBeAdmittedIsDeniedBeforeThoseThatWait) {
   }
 }
 
+// As the table of docs/limits.md, "A blocked key".
+TEST_F(NoWaitTest, ABlockedKeyIsWaitedForUnlessABucketDeniesIt) {
+  const std::pair<const char*, bool> limits[] = {
+      {"fixed_window 5/1h", true},
+      {"sliding_log 5/1h", true},
+      {"sliding_window 5/1h", true},
+      {"sliding_counter 5/1h", true},
+      {"token_bucket 5/1h", false},
+      {"leaky_bucket 5/1h queue=4", false},
+      {"leaky_bucket 5/1h queue=4 & token_bucket 5/1h", false},
+      {"fixed_window 5/1h & token_bucket 5/1h", true},
+      {"token_bucket 5/1h & fixed_window 5/1h", false},
+      {"leaky_bucket 5/1h queue=4 & fixed_window 5/1h", true}};
+  for (const auto& [expression, waits] : limits) {
+    SCOPED_TRACE(expression);
+    Limiter limiter = this->limiter(expression);
+    limiter.block("k", seconds(1));
+    std::optional<Decision> told;
+    limiter.async_acquire("k", 1, seconds(10), to(told));
+    clock_.advance(nanoseconds(0));
+    EXPECT_EQ(told.has_value(), !waits);
+    clock_.advance(seconds(1));
+    ASSERT_TRUE(told);
+    EXPECT_EQ(told->allowed, waits);
+    EXPECT_EQ(told->retry_after, waits ? seconds(0) : seconds(1));
+  }
+}
+
 // Limiters of one name: docs/limits.md, "Plans".
 TEST_F(NoWaitTest, CallersOfALargerPlanDoNotWaitBehindThoseOfASmaller) {
   for (const std::string kind :
