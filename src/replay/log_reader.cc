@@ -149,15 +149,21 @@ class Cutter {
     return field;
   }
 
-  /// Reads up to " [", and skips it: a user's name may contain spaces.
+  /// Reads up to the " [" before the time, and skips it; without a time, up to the first one. A
+  /// user's name may contain spaces and brackets, but no quote that is not escaped, so a client
+  /// cannot write the end of a time into it.
   bool up_to_bracket(std::string_view& field) {
+    const char* found = nullptr;
     for (const char* from = at_; const char* bracket = find(from, '['); from = bracket + 1) {
       if (bracket == at_ || bracket[-1] != ' ') continue;
-      field = {at_, bracket - 1};
-      at_ = bracket + 1;
-      return true;
+      const bool is_time = is_time_at(bracket + 1);
+      if (found == nullptr || is_time) found = bracket;
+      if (is_time) break;
     }
-    return false;
+    if (found == nullptr) return false;
+    field = {at_, found - 1};
+    at_ = found + 1;
+    return true;
   }
 
   bool fixed(std::size_t bytes, std::string_view& field) {
@@ -183,6 +189,14 @@ class Cutter {
  private:
   const char* find(const char* from, char c) const {
     return static_cast<const char*>(std::memchr(from, c, static_cast<std::size_t>(end_ - from)));
+  }
+
+  /// Whether as many bytes as a time has are followed by what follows a time.
+  bool is_time_at(const char* at) const {
+    constexpr std::string_view kBehind = "] \"";
+    return std::string_view(at, end_)
+        .substr(std::min<std::size_t>(kTimeBytes, static_cast<std::size_t>(end_ - at)))
+        .starts_with(kBehind);
   }
 
   bool is_escaped(const char* quote) const {
@@ -227,13 +241,28 @@ bool is_virtual_host(std::string_view word) {
   return !is_address || port < kFirstClientPort;
 }
 
+/// Whether a word is what another program puts before a line, and cannot be a forwarded address:
+/// it begins with an RFC 3339 date, is a number (a time, an id), or ends like "nginx[7]:".
+bool is_prefix(std::string_view word) {
+  constexpr std::string_view kDate = "dddd-dd-ddT";
+  const auto is_like = [](char c, char like) {
+    return like == 'd' ? c >= '0' && c <= '9' : c == like;
+  };
+  if (std::ranges::equal(word.substr(0, kDate.size()), kDate, is_like)) return true;
+  if (!word.starts_with('[') && word.ends_with("]:")) return true;
+  return word.find_first_not_of("0123456789.") == std::string_view::npos &&
+         std::ranges::count(word, '.') <= 1;
+}
+
+/// How what was parsed as the user begins if a word precedes the client.
+constexpr std::string_view kNoIdent = "- ";
+
 /// With a virtual host, every word is one position later: the client was parsed as the ident, and
 /// the ident, which is "-", as the start of the user.
 void part_virtual_host(std::vector<std::string_view>& fields) {
-  constexpr std::string_view kNoIdent = "- ";
   fields[kVhost] = "-";
   if (fields[kIdent] == "-" || !fields[kUser].starts_with(kNoIdent)) return;
-  if (!is_virtual_host(fields[kIp])) return;
+  if (is_prefix(fields[kIp]) || !is_virtual_host(fields[kIp])) return;
   fields[kVhost] = fields[kIp];
   fields[kIp] = fields[kIdent];
   fields[kIdent] = fields[kUser].substr(0, 1);
@@ -242,10 +271,12 @@ void part_virtual_host(std::vector<std::string_view>& fields) {
 
 /// Whether something else than a virtual host precedes the client, such as the time and the program
 /// of syslog: the words "client - -" are then inside what was parsed as the user. A list of
-/// forwarded addresses looks alike, but its first address ends with a comma.
+/// forwarded addresses looks alike, but its first address ends with a comma. A prefix of one word
+/// takes the place of a single forwarded address.
 bool has_prefix(const std::vector<std::string_view>& fields) {
-  return fields[kIdent] != "-" && !fields[kIp].ends_with(',') &&
-         fields[kUser].find(" - ") != std::string_view::npos;
+  if (fields[kIdent] == "-" || fields[kIp].ends_with(',')) return false;
+  if (fields[kUser].find(" - ") != std::string_view::npos) return true;
+  return fields[kUser].starts_with(kNoIdent) && is_prefix(fields[kIp]);
 }
 
 /// Splits "GET /path HTTP/1.1"; a missing part is "-", as everywhere in these logs.

@@ -58,7 +58,9 @@ TEST(LogReader, ACombinedLineMayHaveMoreText) {
 TEST(LogReader, AUserMayHaveSpacesAndBrackets) {
   const auto reader = make_log_reader(Format::kCommon);
   const std::string rest = " [17/May/2015:10:05:03 +0000] \"GET / HTTP/1.0\" 200 1";
-  for (const std::string user : {"John Q. Public", "a[b", "\"\"", ""}) {
+  for (const std::string user :
+       {"John Q. Public", "a[b", "x [y", "x [17/May/2015:10:05:03 +0000] y",
+        "x [17/May/2015:10:05:03 +0000", " [", "\"\"", ""}) {
     const ReadLine read = read_line(*reader, "h - " + user + rest, {"user"});
     ASSERT_EQ(read.reading, Reading::kRecord) << user << ": " << read.reason;
     EXPECT_EQ(read.fields[0], user);
@@ -114,7 +116,10 @@ TEST(LogReader, RefusesThePrefixesOfOtherPrograms) {
   const std::string rest = " [17/May/2015:10:05:03 +0000] \"GET / HTTP/1.0\" 200 1";
   for (const std::string prefix :
        {"Nov 14 22:13:20 host nginx: ", "web-1  | ",
-        "2015-05-17T10:05:03Z host nginx[7]: ", "2015-05-17T10:05:03.1Z stdout F "}) {
+        "2015-05-17T10:05:03Z host nginx[7]: ", "2015-05-17T10:05:03.1Z stdout F ",
+        // One word, as of `docker logs -t`, $msec and $time_iso8601 of nginx, journald, an id.
+        "2015-05-17T10:05:03.123456789Z ", "2015-05-17T10:05:03+00:00 ", "1431857103.123 ",
+        "1431857103 ", "nginx[7]: "}) {
     for (const std::string client : {"203.0.113.7 - -", "203.0.113.7 - frank"}) {
       EXPECT_EQ(line_fault(prefix + client + rest, Format::kCommon),
                 "text before the client address that is no virtual host");
