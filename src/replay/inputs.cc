@@ -77,9 +77,13 @@ bool is_one_file(const std::string& a, const std::string& b) {
   if (a == "-" || b == "-") return false;
   std::error_code error;
   if (std::filesystem::equivalent(a, b, error)) return true;
-  // A file that is not there yet is known only by its path.
-  const auto path_a = std::filesystem::weakly_canonical(a, error);
-  return !error && path_a == std::filesystem::weakly_canonical(b, error) && !error;
+  // A file that is not there yet is known only by its path, of which weakly_canonical() leaves a
+  // relative one as it is.
+  const auto whole = [&](const std::string& path) {
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(path, error), error);
+  };
+  const auto path_a = whole(a);
+  return !error && path_a == whole(b) && !error;
 }
 
 std::optional<KeyTemplate> read_key(const std::optional<std::string>& key, Format format) {

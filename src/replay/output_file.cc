@@ -17,6 +17,14 @@ namespace {
 
 constexpr mode_t kOutputMode = 0666;
 
+/// Whether standard output writes to the file with this status, where the summary would lie over
+/// what is written by another descriptor. Into a device (/dev/null, a terminal) both may write.
+bool is_standard_output(const struct stat& file) {
+  struct stat status {};
+  return fstat(STDOUT_FILENO, &status) == 0 && !S_ISCHR(status.st_mode) &&
+         status.st_dev == file.st_dev && status.st_ino == file.st_ino;
+}
+
 }  // namespace
 
 OutputFile::OutputFile(int descriptor, std::string contents, std::string name)
@@ -60,6 +68,9 @@ std::unique_ptr<OutputFile> open_output(std::string_view option, std::string_vie
       (is_standard ? fstat(STDOUT_FILENO, &status) : stat(path.c_str(), &status)) == 0;
   if (is_there && S_ISREG(status.st_mode) && is_read(status, inputs)) {
     throw ReplayError(kMisused, label + name + " is also read and would be lost");
+  }
+  if (is_there && !is_standard && is_standard_output(status)) {
+    throw ReplayError(kMisused, label + name + " is also standard output, whose name is -");
   }
   const int descriptor =
       is_standard ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0)

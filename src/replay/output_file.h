@@ -35,7 +35,8 @@ class OutputFile {
 };
 
 /// Creates or empties the file that an option names, "-" is standard output; null if it names none.
-/// `contents` is used as in OutputFile. Throws ReplayError, also if the file is an input.
+/// `contents` is used as in OutputFile. Throws ReplayError, also if the file is an input, or if
+/// standard output is redirected to it: the summary would lie over it.
 std::unique_ptr<OutputFile> open_output(std::string_view option, std::string_view contents,
                                         const std::string& path, const std::vector<Input>& inputs);
 

@@ -80,6 +80,12 @@ std::optional<PageOutput> open_page(const ReplayOptions& options,
   return PageOutput{.file = std::move(file), .sweep = Sweep(swept)};
 }
 
+void refuse_one_file(const ReplayOptions& options) {
+  if (!is_one_file(options.html, options.decisions)) return;
+  throw ReplayError(
+      kMisused, "--html: " + printable(options.html, kTypedColumns) + " is also for the decisions");
+}
+
 /// Says how many requests could not be put into the order of time.
 void warn_of_late(const TimeOrder& order, std::ostream& err) {
   if (order.late() == 0) return;
@@ -149,11 +155,9 @@ int replay_all(const ReplayOptions& options, const Streams& streams) {
   const auto charts = make_charts(options, limits.size());
   auto store = open_virtual_store(options.store);
   const std::vector<Input> inputs = find_inputs(options.files);
-  if (is_one_file(options.html, options.decisions)) {
-    throw ReplayError(kMisused, "--html: " + printable(options.html, kTypedColumns) +
-                                    " is also for the decisions");
-  }
+  refuse_one_file(options);
   const auto decisions = open_output("--decisions", "the decisions", options.decisions, inputs);
+  refuse_one_file(options);  // A link may have led to a file that is there only now.
   const auto writer = decisions ? std::make_unique<DecisionWriter>(*decisions) : nullptr;
   auto page = open_page(options, limits, inputs);
   Progress progress(streams.progress_descriptor, total_bytes(inputs));

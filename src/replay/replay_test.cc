@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <boost/json.hpp>
+#include <cstdio>
 #include <filesystem>
 #include <sstream>
 #include <string>
@@ -486,6 +487,38 @@ TEST_F(Replay, StandardInputIsNotOverwritten) {
   EXPECT_EQ(directory_.read("in.csv"), "time,key\n1,a\n");
 }
 
+// As "sluice replay ... --decisions /dev/stdout > X": the summary would lie over the decisions.
+TEST_F(Replay, AFileThatIsStandardOutputIsWrittenAsADash) {
+  ReplayOptions choice = options(directory_.write("log", log_line("a", "10:00:00")));
+  const std::string file = directory_.write("out", "");
+  std::fflush(stdout);
+  const int output = dup(STDOUT_FILENO);
+  const int opened = open(file.c_str(), O_WRONLY | O_CLOEXEC);
+  dup2(opened, STDOUT_FILENO);
+  close(opened);
+  choice.decisions = "/dev/stdout";
+  const Outcome device = run(choice);
+  choice.decisions = file;
+  const Outcome decisions = run(choice);
+  choice.decisions = "-";
+  choice.html = file;
+  const Outcome html = run(choice);
+  choice.html.clear();
+  const Outcome dash = run(choice);
+  std::fflush(stdout);
+  dup2(output, STDOUT_FILENO);
+  close(output);
+  const std::string rest = " is also standard output, whose name is -\n";
+  EXPECT_EQ(device.status, 2);
+  EXPECT_EQ(device.err, "sluice replay: --decisions: /dev/stdout" + rest);
+  EXPECT_EQ(decisions.err, "sluice replay: --decisions: " + file + rest);
+  EXPECT_EQ(html.err, "sluice replay: --html: " + file + rest);
+  EXPECT_EQ(dash.status, 0);
+  EXPECT_TRUE(directory_.read("out").starts_with(R"({"time_ns":)"));
+  choice.decisions = "/dev/null";
+  EXPECT_EQ(run(choice).status, 0);
+}
+
 TEST_F(Replay, ThePageAndTheDecisionsMustBeTwoFilesUnderAnyNames) {
   ReplayOptions choice = options(directory_.write("log", log_line("a", "10:00:00")));
   choice.decisions = directory_.path("out");
@@ -507,6 +540,25 @@ TEST_F(Replay, ThePageAndTheDecisionsMustBeTwoFilesUnderAnyNames) {
   EXPECT_EQ(directory_.read("out"), "kept");
   choice.html = directory_.path("page.html");
   EXPECT_EQ(run(choice).status, 0);
+  // A link to a file that is not there yet.
+  std::filesystem::create_symlink("target", directory_.path("early"));
+  choice.decisions = directory_.path("early");
+  expect_refused(directory_.path("target"));
+}
+
+TEST_F(Replay, ANewFileHasItsNameWithAndWithoutAFolder) {
+  ReplayOptions choice = options(directory_.write("log", log_line("a", "10:00:00")));
+  choice.decisions = "out";
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(directory_.path());
+  for (const std::string& html : {std::string("./out"), directory_.path("out")}) {
+    choice.html = html;
+    const Outcome outcome = run(choice);
+    EXPECT_EQ(outcome.status, 2);
+    EXPECT_EQ(outcome.err, "sluice replay: --html: " + html + " is also for the decisions\n");
+    EXPECT_FALSE(std::filesystem::exists("out"));
+  }
+  std::filesystem::current_path(before);
 }
 
 }  // namespace
