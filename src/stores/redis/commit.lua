@@ -24,7 +24,8 @@ repeat
   end
   if renews or grows then
     -- What a refund leaves for a clock that is behind may have ended longer ago than clocks differ.
-    lifetime_ms = max(least_ms, 1, ceil((expiry - now) / 1000000) + 1 + skew_ms)
+    lifetime_ms = given_ms > 0 and given_ms or
+                  max(1, ceil((expiry - now) / 1000000) + 1 + skew_ms)
   end
   if last == 0 then
     reply = pcall('DEL', key)

@@ -148,6 +148,29 @@ TEST(RedisStore, RequestsByTheCallersClockAreSentTogetherToo) {
   EXPECT_LE(calls(server, "time"), 1) << "of the connection, not of the decisions";
 }
 
+// An interrupted replay removes nothing.
+TEST(RedisStore, InVirtualTimeAKeyLivesForADayWhateverItsLimit) {
+  const RedisServer server;
+  RedisOptions options = options_for(server);
+  options.virtual_time = true;
+  RedisStore store(options);
+  for (const char* expression :
+       {"token_bucket 1/30d burst=100", "fixed_window 2/52w", "sliding_log 3/30d",
+        "sliding_counter 2/1s", "fixed_window 5/1s & token_bucket 1/30d burst=100"}) {
+    const Limit limit(expression, "test");
+    const auto space = store.open_space(limit.definition());
+    const Request request{.limit = &limit.definition(), .space = space.get(), .key = expression};
+    Decision decision;
+    store.decide({&request, 1}, 1'000'000'000, {&decision, 1});
+    EXPECT_TRUE(decision.allowed);
+    const long lives_ms = std::stol(
+        server.command({"EVAL", "return redis.call('PTTL', redis.call('KEYS', '*')[1])", "0"}));
+    EXPECT_LE(lives_ms, 86'400'000) << expression;
+    EXPECT_GT(lives_ms, 86'000'000) << expression;
+    server.command({"FLUSHALL"});
+  }
+}
+
 // It has answered, so "no answer in time" would be false.
 TEST(RedisStore, NamesWhatAServerSaysUntilTheDeadline) {
   RedisServer server;

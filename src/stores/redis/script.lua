@@ -5,7 +5,8 @@
 -- KEYS      the key of each request; several requests may have the same one
 -- ARGV[1]   a header, then the requests in the order of their keys; integers are little-endian
 --   header    the call's number (4 bytes), an instant in nanoseconds (8; 2^64 - 1: by the server's
---             clock), the least lifetime of what is written and the clocks' skew (doubles, in ms)
+--             clock), the lifetime of what is written (0: as its state needs) and the clocks' skew
+--             (doubles, in ms)
 --   request   operation (1): 0 take, 1 take as much as there is, 2 charge, 3 refund, 4 block,
 --             5 reset, 6 renew, 7 release, 8 peek; 1 if it is charged together with the next
 --             request, all or none (1); the place in ARGV of its space (2); the bytes of a value's
@@ -121,7 +122,7 @@ local function search(ring, left, base_or_gone_l, gone_h)
 end
 
 local asked = ARGV[1]
-local number, now_l, now_h, least_ms, skew_ms, at = unpack('<I4I4I4dd', asked)
+local number, now_l, now_h, given_ms, skew_ms, at = unpack('<I4I4I4dd', asked)
 if now_h == 4294967295 then
   -- 10^9 is 1953125 * 2^9; seconds times 1953125 are exact as long as instants go, until 2116.
   local time = call('TIME')
@@ -133,7 +134,7 @@ if now_h == 4294967295 then
 end
 local now = now_h * 4294967296 + now_l
 -- Another clock, or the next request's instant, may be behind this one.
-local behind = least_ms > 0 or skew_ms > 0
+local behind = given_ms > 0 or skew_ms > 0
 
 local replies, units, i = {pack('<I4I4I4', number, now_l, now_h)}, 1, 0
 while at <= #asked do

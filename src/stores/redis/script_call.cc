@@ -73,10 +73,11 @@ ScriptCall::ScriptCall(const RedisOptions& options, Instant now, std::uint32_t n
     : number_(number), near_(now == kStoreTime ? wall_now() : now) {
   static_assert(kStoreTime == -1, "the script reads it as 2^64 - 1");
   const bool is_given = now != kStoreTime || options.client_time;
-  // In milliseconds. In virtual time, instants have nothing to do with the server's clock.
-  const double least_lifetime = options.virtual_time ? kDayNs / kMillisecondNs : 0;
+  // In milliseconds. In virtual time, instants have nothing to do with the server's clock, so
+  // states need no time of it but that of the replay.
+  const double lifetime = options.virtual_time ? kDayNs / kMillisecondNs : 0;
   const double skew = options.client_time ? static_cast<double>(options.skew.count()) : 0;
-  put(questions_, number, is_given ? near_ : kStoreTime, least_lifetime, skew);
+  put(questions_, number, is_given ? near_ : kStoreTime, lifetime, skew);
 }
 
 bool ScriptCall::add(PendingRequest& pending) {

@@ -7,4 +7,4 @@ elseif state then
 end
 local ends = max(until_h * 4294967296 + until_l, expiry)
 failure = pcall('SET', key, '\246' .. pack('<I4I4', until_l, until_h) .. wrapped, 'PX',
-                max(least_ms, ceil((ends - now) / 1000000) + 1 + skew_ms)).err
+                given_ms > 0 and given_ms or ceil((ends - now) / 1000000) + 1 + skew_ms).err
