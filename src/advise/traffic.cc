@@ -130,8 +130,8 @@ void Traffic::measure(KeyTraffic& key, const replay::LoggedRequest& request) {
   add_all(key.fixed, families.fixed);
   add_all(key.counters, families.counters);
   add_all(key.logs, families.logs);
-  // A key's memory at most doubles with its requests, so now and then is enough.
-  if (!std::has_single_bit(key.requests)) return;
+  // A key's memory at most doubles with what is measured, so now and then is enough.
+  if (!std::has_single_bit(++key.measured)) return;
   const std::size_t bytes = bytes_of(key);
   bytes_ += bytes - key.bytes;
   key.bytes = bytes;

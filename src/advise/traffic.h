@@ -26,6 +26,8 @@ struct KeyTraffic {
   /// same counter. They are not measured.
   std::uint64_t earlier = 0;
   std::uint64_t requests = 0;
+  /// How many of these are measured: those that are no peeks.
+  std::uint64_t measured = 0;
   std::uint64_t client_errors = 0;
   std::uint64_t server_errors = 0;
   Instant first_ns = 0;

@@ -60,6 +60,25 @@ TEST(Traffic, ASampleIsUnbiasedByKey) {
   EXPECT_NEAR(static_cast<double>(twice), kKeys * 0.1, kKeys * 0.03);
 }
 
+// Their memory is that of the requests that are not peeks.
+TEST(Traffic, KeysThatAlsoPeekBecomeASampleAsOthersDo) {
+  constexpr int kKeys = 300;
+  const auto becomes_sample = [](bool peeks) {
+    Traffic traffic(kSmall);
+    for (int round = 0; round < 300; ++round) {
+      for (int i = 0; i < kKeys; ++i) {
+        const std::string key = "key" + std::to_string(i);
+        const Instant now = kStart + round * 7 * kSecondNs;
+        add(traffic, key, now);
+        if (peeks) add(traffic, key, now, 0);
+      }
+    }
+    return traffic.is_sample();
+  };
+  EXPECT_TRUE(becomes_sample(false));
+  EXPECT_TRUE(becomes_sample(true));
+}
+
 TEST(Traffic, ABusyKeyIsKeptWithAnyHash) {
   Traffic traffic(kSmall);
   for (int i = 0; i < 60'000; ++i) {
