@@ -40,8 +40,19 @@ std::size_t ByteSource::read(char* out, std::size_t room) {
   return got;
 }
 
+/// After a gzip member, as tapes and gzip itself take them: they fill the last block.
+void ByteSource::skip_zeroes() {
+  do {
+    while (stream_.avail_in > 0 && *stream_.next_in == 0) {
+      ++stream_.next_in;
+      --stream_.avail_in;
+    }
+  } while (stream_.avail_in == 0 && load());
+}
+
 /// Determines whether the next bytes are gzip. No bytes count as plain.
 void ByteSource::recognise() {
+  if (after_gzip_) skip_zeroes();
   while (stream_.avail_in < kGzipMagic.size() && load()) {
   }
   const std::string_view next(reinterpret_cast<const char*>(stream_.next_in), stream_.avail_in);
@@ -60,6 +71,7 @@ std::size_t ByteSource::read_gzip(char* out, std::size_t room) {
   const int code = inflate(&stream_, Z_NO_FLUSH);
   if (code == Z_STREAM_END) {
     part_ = Part::kUnknown;
+    after_gzip_ = true;
   } else if (code == Z_DATA_ERROR || code == Z_NEED_DICT) {
     error_ = "the gzip data is damaged";
   } else if (code != Z_OK) {

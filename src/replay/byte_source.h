@@ -11,8 +11,8 @@
 namespace sluice::replay {
 
 /// Reads the bytes of a file, a pipe or a terminal, and decompresses gzip, which it recognises by
-/// its first bytes. After a gzip member it reads another one, or plain bytes to the end, so that
-/// `cat a.gz b` is read completely. Not thread-safe.
+/// its first bytes. After a gzip member it skips zero bytes, which fill a block, and reads another
+/// member, or plain bytes to the end, so that `cat a.gz b` is read completely. Not thread-safe.
 class ByteSource {
  public:
   /// Takes ownership of the open descriptor.
@@ -34,6 +34,7 @@ class ByteSource {
  private:
   enum class Part : std::uint8_t { kUnknown, kGzip, kPlain };
 
+  void skip_zeroes();
   void recognise();
   std::size_t read_gzip(char* out, std::size_t room);
   std::size_t read_plain(char* out, std::size_t room);
@@ -42,6 +43,7 @@ class ByteSource {
 
   int descriptor_;
   Part part_ = Part::kUnknown;
+  bool after_gzip_ = false;
   bool at_end_ = false;
   std::uint64_t bytes_loaded_ = 0;
   std::string error_;

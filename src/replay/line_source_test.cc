@@ -80,6 +80,21 @@ TEST(LineSource, ReadsPlainTextAfterGzip) {
   EXPECT_EQ(lines_of(gzipped("a\n") + "\x1f").texts, (Texts{"a", "\x1f"}));
 }
 
+// Of tapes and some appliances: the last member is filled up to a whole block.
+TEST(LineSource, IgnoresTheZeroesThatEndGzip) {
+  const std::string packed = gzipped("a\nb");
+  for (const std::size_t zeroes : {1U, 2U, 511U, 300'000U}) {
+    const AllLines all = lines_of(packed + std::string(zeroes, '\0'));
+    EXPECT_TRUE(all.texts == (Texts{"a", "b"})) << zeroes;
+    EXPECT_EQ(all.error, "");
+  }
+  const std::string zero(1, '\0');
+  const AllLines joined = lines_of(packed + zero + gzipped("c\n") + zero + "d");
+  EXPECT_EQ(joined.texts, (Texts{"a", "bc", "d"}));
+  // Without gzip they are text.
+  EXPECT_EQ(lines_of("a\n" + zero + zero).texts, (Texts{"a", zero + zero}));
+}
+
 TEST(LineSource, ReportsTruncatedOrDamagedGzipAfterTheReadableLines) {
   std::string text;
   for (int i = 0; i < 20'000; ++i) text += std::to_string(i * 7919 % 65'537) + "\n";
