@@ -14,7 +14,7 @@ constexpr std::string_view kReplayFooter = R"(Limits:
   token_bucket 100/1s [burst=200] [borrow=yes|no]         leaky_bucket 10/1s queue=50
   fixed_window 5/1m [anchor=clock|first]                  sliding_log 5/10m
   sliding_window 1000/1h [precision=60s] [strict=yes|no]  sliding_counter 1000/1h
-  concurrency 100 [lease=60s]: each line keeps its permit for the whole lease
+  concurrency 100 [lease=60s]: each line, of cost one, keeps its permit for the whole lease
   several joined by &, which must all admit (not concurrency)
 
 Fields of a log for --key: ip ident user time method path protocol status bytes request vhost, and

@@ -99,6 +99,7 @@ bool Feed::next_record(File& file) {
     if (file.reader == nullptr && !choose_reader(line, file)) continue;
     if (read_record(line, file) == Reading::kRecord) {
       file.set_turn(most_far_);
+      if (file.record.cost > 1 && !options_.permit_limit.empty()) warn_of_cost(line, file);
       return true;
     }
     refuse(line, file);
@@ -155,6 +156,15 @@ Reading Feed::read_record(const Line& line, File& file) {
   // Only the first line is lost; the next lines may be separate records.
   reason_ = reason;
   return Reading::kUnreadable;
+}
+
+/// Once: a caller of such a limit takes one permit at a time, so a cost of more is never admitted.
+void Feed::warn_of_cost(const Line& line, const File& file) {
+  progress_.clear();
+  err_ << file.name << ':' << line.number << ": cost " << file.record.cost << ": '"
+       << options_.permit_limit << "' denies this line, and each whose cost is above 1, for a "
+       << "request takes one permit\n";
+  options_.permit_limit.clear();
 }
 
 void Feed::refuse(const Line& line, const File& file) {

@@ -23,6 +23,8 @@ struct FeedOptions {
   std::optional<KeyTemplate> key;
   Format format = Format::kAuto;
   bool is_strict = false;
+  /// A limit that lends permits, of which there is a warning at the first cost above 1; or empty.
+  std::string permit_limit = {};
 };
 
 /// Reads files line by line and passes their requests on. Merges several files: passes on the
@@ -55,6 +57,7 @@ class Feed {
   bool choose_reader(const Line& line, File& file);
   Reading read_record(const Line& line, File& file);
   void refuse(const Line& line, const File& file);
+  void warn_of_cost(const Line& line, const File& file);
   void count_bytes(File& file);
 
   FeedOptions options_;

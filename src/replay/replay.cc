@@ -4,6 +4,7 @@
 #include <optional>
 #include <ostream>
 
+#include "algorithms/limit_definition.h"
 #include "replay/charts.h"
 #include "replay/command_line.h"
 #include "replay/feed.h"
@@ -152,6 +153,11 @@ int replay_all(const ReplayOptions& options, const Streams& streams) {
                            .key = read_key(options.key, options.format),
                            .format = options.format,
                            .is_strict = options.is_strict};
+  for (const NamedLimit& named : limits) {
+    if (!lends(named.limit.definition())) continue;
+    feed_options.permit_limit = printable(named.expression, kTypedColumns);
+    break;
+  }
   const auto charts = make_charts(options, limits.size());
   auto store = open_virtual_store(options.store);
   const std::vector<Input> inputs = find_inputs(options.files);

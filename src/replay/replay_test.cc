@@ -73,6 +73,19 @@ TEST_F(Replay, NoPermitIsReleased) {
             std::string::npos);
 }
 
+TEST_F(Replay, WarnsOnceOfACostThatIsMoreThanAPermit) {
+  const std::string file = directory_.write("in.csv", "time,key,cost\n1,a,1\n2,a,2\n3,a,3\n");
+  ReplayOptions choice = options(file);
+  choice.limits = {"fixed_window 5/1m", "concurrency 10"};
+  const Outcome outcome = run(choice);
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_EQ(outcome.err, file +
+                             ":3: cost 2: 'concurrency 10' denies this line, and each whose cost "
+                             "is above 1, for a request takes one permit\n");
+  choice.limits = {"fixed_window 5/1m"};
+  EXPECT_EQ(run(choice).err, "");
+}
+
 TEST_F(Replay, WritesTheDecisionOfEachLimit) {
   ReplayOptions choice = options(directory_.write("in.csv", "time,key,cost\n1.000000001,a,1\n"));
   choice.limits.push_back("fixed_window  1/1s");
