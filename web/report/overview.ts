@@ -84,6 +84,7 @@ export function makeOverview(data: ReportData, range: Range): HTMLElement {
     hasSelector: true,
     onRange: (from, to) => range.set(from, to),
   });
+  range.onChange(() => chart.show(range.from, range.to));
   const section = make("section", {"aria-labelledby": "over-time"},
       make("h2", {id: "over-time"}, "Over time"),
       make("div", {class: "card"}, chart.element, makeRangeControls(range, chart),

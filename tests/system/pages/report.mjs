@@ -97,6 +97,35 @@ async function checkBrush(page) {
   await checkNumbers(page);
 }
 
+// A drag over a limit's chart chooses for the overview too, which does not forget it when it is
+// drawn again.
+async function checkLimitBrush(page) {
+  const sliders = () => all(page, '.range input', '(e) => Number(e.value)');
+  const handles = () => all(page, '.dygraph-rangesel-zoomhandle', '(e) => e.style.left');
+  const whole = [await sliders(), await handles()];
+  const box = await page.evaluate(`(() => {
+    const chart = document.querySelector('.limits .chart');
+    chart.scrollIntoView({block: 'center', behavior: 'instant'});
+    const box = chart.getBoundingClientRect();
+    return {x: box.x, y: box.y, width: box.width};
+  })()`);
+  const y = box.y + 60;
+  await page.drag({ x: box.x + box.width * 0.4, y }, { x: box.x + box.width * 0.7, y });
+  const chosen = await sliders();
+  assert.notDeepEqual(chosen, whole[0]);
+  for (const i of [0, 1]) assert.notEqual((await handles())[i], whole[1][i], 'a handle');
+  await page.setSize(1000, 900);
+  await page.drawn();
+  await page.drawn();
+  assert.deepEqual(await sliders(), chosen);
+  await page.setSize(1400, 900);
+  await page.drawn();
+  await page.drawn();
+  await page.click('.range button');
+  assert.deepEqual([await sliders(), await handles()], whole);
+  await checkNumbers(page);
+}
+
 // Enter on a key opens its own timeline, Escape closes it and returns.
 async function checkKey(page) {
   await page.evaluate('document.querySelector(".keys button").focus()');
@@ -169,6 +198,7 @@ await withBrowser(async (browser) => {
   await checkNumbers(page);
   await checkRange(page);
   await checkBrush(page);
+  await checkLimitBrush(page);
   await checkKey(page);
   await checkComparison(page);
   await checkExport(page);
