@@ -105,7 +105,7 @@ function makeTimes(): HTMLElement {
     placeholder: "Lines of an access log, or times in seconds, one in a line", change: () => {
       experiment.times = readTimes(area.value);
       const last = experiment.times[experiment.times.length - 1] ?? 0;
-      experiment.span = Math.min(86_400, Math.max(1, Math.ceil(last)));
+      experiment.span = Math.min(86_400, Math.floor(last) + 1);
       makeControls();
       update();
     }});

@@ -81,7 +81,8 @@ export class DecisionPicture {
 export function binsOf(arrivals: number[], spanMs: number): number[] {
   const bins = new Array<number>(DRAWN_BINS).fill(0);
   for (const time of arrivals) {
-    const bin = Math.floor((time / spanMs) * DRAWN_BINS);
+    // What arrives at the end itself belongs to the last one.
+    const bin = time === spanMs ? DRAWN_BINS - 1 : Math.floor((time / spanMs) * DRAWN_BINS);
     if (bin >= 0 && bin < DRAWN_BINS) ++bins[bin];
   }
   return bins;

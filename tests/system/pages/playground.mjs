@@ -77,6 +77,23 @@ await withBrowser(async (browser) => {
   await page.until('document.querySelector(".controls input[name=period]").value === "4"');
   await page.until('document.querySelector("[data-name=worst_window]").dataset.value === "10"');
 
+  // Of a log in whole seconds, the picture has the last second too, and so has what is drawn on it.
+  const label = () => page.evaluate(
+    'document.querySelector("svg.drawing").getAttribute("aria-label")');
+  const line = (second) => `::1 - - [19/May/2015:09:05:${second} +0000] "GET / HTTP/1.1" 200 1`;
+  const before = await page.evaluate('location.href');
+  await write(page, 'select[name=arrivals]', 0, 'times');
+  await write(page, 'textarea[name=times]', 0, ['00', '01', '10', '10'].map(line).join('\n'));
+  assert.equal(await label(), 'The arrivals over time: 4 in all');
+  await page.evaluate('location.hash = "#arrivals=times&span=2&times=0+1+2"');
+  await page.until('document.querySelector("textarea").value === "0\\n1\\n2"');
+  assert.equal(await label(), 'The arrivals over time: 3 in all');
+  await page.evaluate('location.hash = "#arrivals=steady&rate=0.5&span=3"');
+  await page.until('document.querySelector("input[name=rate]")?.value === "0.5"');
+  assert.equal(await label(), 'The arrivals over time: 2 in all');
+  await page.evaluate(`location.href = ${JSON.stringify(before)}`);
+  await page.until('document.querySelector("select[name=arrivals]").value === "boundary"');
+
   // Drawn by hand: the pointer sets how many arrive.
   const box = await page.evaluate(`(() => {
     const {x, y, width, height} = document.querySelector('svg.drawing').getBoundingClientRect();
