@@ -77,6 +77,24 @@ class ReportPage(PageTest):
     def test_in_chromium(self):
         self.expect_in_chromium("report", *self.sample())
 
+    def test_part_timelines_in_chromium(self):
+        """As of a log with more keys than the bound of all timelines lets a page have whole."""
+        npm_install()
+        text = read_text(self.sample()[0])
+        found = DATA.search(text)
+        data = json.loads(found[1])
+        key = data["keys"][data["timelines"][0][0]]
+        half = len(key["steps"]) // 2
+        self.assertGreater(half, 0)
+        key["steps"], key["requests"] = key["steps"][half:], key["requests"][half:]
+        for name in ("denied", "level"):
+            key[name] = [column[half:] for column in key[name]]
+        packed = json.dumps(data).replace("<", "\\u003c")
+        page = self.write_file("part.html", text[:found.start(1)] + packed + text[found.end(1):])
+        result = run("node", os.path.join(FOLDER, "part_timelines.mjs"), page, timeout_s=120)
+        self.assertEqual((result.returncode, result.stdout), (0, "part timelines: ok\n"),
+                         result.stderr)
+
     def test_hostile_keys_in_chromium(self):
         lines = "".join(json.dumps({"time": 1700000000.05 + i % 7, "key": key}) + "\n"
                         for i, key in enumerate(HOSTILE * 20 + TWINS))

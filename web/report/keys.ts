@@ -35,6 +35,12 @@ export function makeKeys(data: ReportData, index: number, range: Range): HTMLEle
 /** A key with its counts in the range, and its timeline. */
 interface KeyRow extends KeyCount {
   steps: KeySteps;
+  /** The range has more requests, of a part of the timeline that was forgotten. */
+  isPart?: boolean;
+}
+
+function sumOf(column: number[]): number {
+  return column.reduce((sum, one) => sum + one, 0);
 }
 
 /** The rows of the keys, the most denied in the range first. */
@@ -42,23 +48,25 @@ function rowsIn(data: ReportData, index: number, range: Range): KeyRow[] {
   const rows = data.report.limits[index].most_denied.map((count, i) =>
     ({...count, steps: data.keys[data.timelines[index][i]]}));
   if (range.isAll) return rows;
-  return rows.map(({key, steps}) => ({
+  return rows.map(({key, steps, requests}) => ({
     key, steps, denied: range.sum(steps, steps.denied[index]),
     requests: range.sum(steps, steps.requests),
+    isPart: sumOf(steps.requests) < requests && range.beginsBy(steps),
   })).sort((a, b) => b.denied - a.denied);
 }
 
 function makeRow(data: ReportData, index: number, row: KeyRow,
                  range: Range): HTMLTableRowElement {
+  const text = (count: number) => (row.isPart ? "at least " : "") + grouped(count);
   const open = () => openKey(data, row.steps, index, range);
   return make("tr", {},
       make("th", {scope: "row"}, make("button", {
         type: "button", class: "plain mono", "aria-haspopup": "dialog", click: open,
       }, row.key)),
       make("td", {class: "spark"}, makeSpark(row.steps, index, range)),
-      showNumber("td", "key_denied", row.denied, grouped(row.denied)),
-      showNumber("td", "key_requests", row.requests, grouped(row.requests)),
-      make("td", {class: "number muted"}, percent(row.denied, row.requests)));
+      showNumber("td", "key_denied", row.denied, text(row.denied)),
+      showNumber("td", "key_requests", row.requests, text(row.requests)),
+      make("td", {class: "number muted"}, row.isPart ? "" : percent(row.denied, row.requests)));
 }
 
 /** The key's requests in the range, and the denied ones of them in red. */
@@ -114,16 +122,15 @@ function openKey(data: ReportData, steps: KeySteps, index: number, range: Range)
 function makeKeyCounts(data: ReportData, steps: KeySteps, index: number): HTMLElement {
   const limit = data.report.limits[index];
   const place = data.timelines[index].indexOf(data.keys.indexOf(steps));
-  const total = (column: number[]) => column.reduce((sum, one) => sum + one, 0);
   const {requests, denied} = place < 0 ?
-    {requests: total(steps.requests), denied: total(steps.denied[index])} :
+    {requests: sumOf(steps.requests), denied: sumOf(steps.denied[index])} :
     limit.most_denied[place];
   const text = make("p", {"data-limit": index},
       showNumber("b", "key_denied", denied, grouped(denied)), " of ",
       showNumber("b", "key_requests", requests, grouped(requests)), " requests denied by ",
       make("span", {class: "mono"}, limit.limit_expr), `, ${percent(denied, requests)}`);
-  if (total(steps.requests) < requests) {
-    text.append(`. The timeline has the last ${grouped(total(steps.requests))} of them.`);
+  if (sumOf(steps.requests) < requests) {
+    text.append(`. The timeline has the last ${grouped(sumOf(steps.requests))} of them.`);
   }
   return text;
 }

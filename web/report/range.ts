@@ -56,6 +56,11 @@ export class Range {
       steps[i] >= first && steps[i] < end ? sum + value : sum, 0);
   }
 
+  /** Whether the range begins in the first of these steps, or earlier. */
+  beginsBy({steps}: Steps): boolean {
+    return steps.length === 0 || this.first + this.from <= steps[0];
+  }
+
   /** A column with a value for every step of the whole time, `missing` where nothing happened. */
   spread<Missing>({steps}: Steps, column: number[], missing: Missing): (number | Missing)[] {
     const values = new Array<number | Missing>(this.count).fill(missing);
