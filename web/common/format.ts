@@ -23,6 +23,12 @@ export function utcSecond(ms: number): string {
   return new Date(ms).toISOString().slice(0, 19).replace("T", " ");
 }
 
+/** "2015-05-19 09:05:31", or "2015-05-19 09:05:31.050" where steps are not whole seconds; UTC. */
+export function utcStep(ms: number, stepMs: number): string {
+  return stepMs % 1000 === 0 ? utcSecond(ms) :
+    new Date(ms).toISOString().slice(0, 23).replace("T", " ");
+}
+
 /** "2015-05-19 09:05", UTC. */
 export function utcMinute(ms: number): string {
   return utcSecond(ms).slice(0, 16);

@@ -2,7 +2,7 @@
 
 import Dygraph from "dygraphs";
 import { make } from "./dom";
-import { grouped, utcMinute, utcSecond } from "./format";
+import { grouped, utcMinute, utcStep } from "./format";
 import { color, onThemeChange } from "./theme";
 
 export interface Series {
@@ -159,7 +159,7 @@ export class TimeChart {
       return entry;
     });
     if (x !== null) {
-      const time = stepMs % 60_000 === 0 ? utcMinute(x) : utcSecond(x);
+      const time = stepMs % 60_000 === 0 ? utcMinute(x) : utcStep(x, stepMs);
       parts.push(make("span", {}, `${time} UTC`));
     }
     this.legend.replaceChildren(...parts);

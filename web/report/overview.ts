@@ -1,7 +1,7 @@
 /** The head of the report, and the requests over time with the range that filters the rest. */
 
 import { download, make, makeTable, pageText, showNumber, toCsv } from "../common/dom";
-import { duration, grouped, plural, utcMinute, utcSecond } from "../common/format";
+import { duration, grouped, plural, utcSecond, utcStep } from "../common/format";
 import { Series, TimeChart } from "../common/time_chart";
 import { ReportData } from "./data";
 import { Range } from "./range";
@@ -103,17 +103,18 @@ function makeRangeControls(range: Range, chart: TimeChart): HTMLElement {
     range.set(first, last);
     chart.show(range.from, range.to);
   };
+  const name = (ms: number) => utcStep(ms, range.stepMs);
   const number = (input: HTMLInputElement) => Number(input.value);
   from.addEventListener("input", () => choose(number(from), Math.max(number(from) + 1, range.to)));
   to.addEventListener("input", () => choose(Math.min(range.from, number(to) - 1), number(to)));
   const update = () => {
     from.value = String(range.from);
     to.value = String(range.to);
-    from.setAttribute("aria-valuetext", utcMinute(range.fromMs));
-    to.setAttribute("aria-valuetext", utcMinute(range.toMs));
+    from.setAttribute("aria-valuetext", name(range.fromMs));
+    to.setAttribute("aria-valuetext", name(range.toMs));
     all.disabled = range.isAll;
     text.textContent = (range.isAll ? "The whole time" :
-        `Only ${utcSecond(range.fromMs)} to ${utcSecond(range.toMs)} UTC`) +
+        `Only ${name(range.fromMs)} to ${name(range.toMs)} UTC`) +
         `, in steps of ${duration(range.stepMs)}`;
   };
   update();
@@ -127,7 +128,7 @@ function makeNumbers({report, timeline}: ReportData, range: Range): HTMLElement 
   const details = make("details", {class: "small"}, make("summary", {}, "The numbers as a table"));
   const fill = () => {
     const rows = timeline.steps.map((step, i) => make("tr", {},
-        make("th", {scope: "row"}, utcSecond(range.beginMs(step))),
+        make("th", {scope: "row"}, utcStep(range.beginMs(step), range.stepMs)),
         showNumber("td", "requests", timeline.requests[i], grouped(timeline.requests[i])),
         ...timeline.denied.map(
             (column) => showNumber("td", "denied", column[i], grouped(column[i])))));

@@ -23,6 +23,13 @@ await withBrowser(async (browser) => {
     await page.drawn();
   }
   assert.equal(await page.evaluate('window.harmed'), undefined);
+  // The steps are shorter than a second, and each has a name of its own.
+  await page.evaluate('document.querySelector("details").open = true');
+  await page.until('document.querySelector("details th[scope=row]")');
+  const steps = await page.evaluate(
+    '[...document.querySelectorAll("details th[scope=row]")].map((head) => head.textContent)');
+  assert.equal(steps[0], '2023-11-14 22:13:20.050');
+  assert.equal(new Set(steps).size, steps.length);
   assert.equal(await page.evaluate('document.querySelectorAll("main img[src=x]").length'), 0);
   assert.deepEqual(page.faults, []);
   const csv = await page.saved('keys.csv', () => page.click('header button:nth-of-type(2)'));
