@@ -4,18 +4,32 @@
 
 #include "advise/advice.h"
 #include "advise/advice_report.h"
+#include "core/safe_text.h"
 #include "pages/pages.h"
 #include "replay/command_line.h"
 #include "replay/feed.h"
 #include "replay/inputs.h"
 #include "replay/output_file.h"
+#include "replay/page_report.h"
 #include "replay/progress.h"
+#include "replay/text.h"
 #include "replay/time_order.h"
 
 namespace sluice::advise {
 namespace {
 
 using replay::ReplayError;
+
+/// For the page, whose keys are cut as those of the report: a log may have keys of a megabyte. The
+/// other texts have room for the user agent of a browser.
+Advice shortened(Advice advice) {
+  for (HitKey& hit : advice.hit_first) {
+    hit.key = printable(hit.key, replay::kPageKeyColumns);
+    hit.user_agent = printable(hit.user_agent, replay::kTypedColumns);
+    hit.path = printable(hit.path, replay::kTypedColumns);
+  }
+  return advice;
+}
 
 int advise_all(const AdviseOptions& options, const replay::Streams& streams) {
   replay::FeedOptions feed_options{.command = "sluice advise",
@@ -43,7 +57,7 @@ int advise_all(const AdviseOptions& options, const replay::Streams& streams) {
   const std::string text = options.is_json ? advice_json(advice, context)
                                            : advice_text(advice, context, streams.is_coloured);
   if (page) {
-    page->write(pages::filled(pages::advice_page(), advice_json(advice, context)));
+    page->write(pages::filled(pages::advice_page(), advice_json(shortened(advice), context)));
     page->finish();
   }
   std::ostream& out = options.html == "-" ? streams.err : streams.out;

@@ -58,6 +58,23 @@ TEST_F(Advise, WithoutOutliersBalancedDeniesAtMostAHundredthOfTheKeys) {
             std::string::npos);
 }
 
+TEST_F(Advise, ThePageHasLongTextsCut) {
+  std::string csv = "time,key\n";
+  for (int second = 0; second < 2'000; ++second) {
+    csv += std::to_string(second) + ",key" + std::to_string(second % 100) + '\n';
+    for (int i = 0; i < 5; ++i)
+      csv += std::to_string(second) + ',' + std::string(1'000, 'x') + '\n';
+  }
+  AdviseOptions choice{.files = {directory_.write("in", csv)}, .is_json = true};
+  choice.html = directory_.path("page.html");
+  const Result result = run(choice);
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_NE(result.out.find(std::string(1'000, 'x')), std::string::npos);
+  const std::string page = directory_.read("page.html");
+  EXPECT_NE(page.find(std::string(70, 'x')), std::string::npos);
+  EXPECT_EQ(page.find(std::string(81, 'x')), std::string::npos);
+}
+
 TEST_F(Advise, TheOrderOfTheLinesDoesNotMatter) {
   std::string ordered = "time,key\n";
   std::string reversed = ordered;
