@@ -154,6 +154,8 @@ void wait_until_ready(Reservation& reservation, Handler handler) {
   // Not asked again after the wait: reservation.wait() may go by another clock, and block.
   const bool may_go_ahead = reservation && !reservation.is_cancelled();
   auto waited = [&reservation, pending, timer, may_go_ahead](const auto& error) {
+    // Asio has put a pointer to the timer there, which is destroyed before the handler is called.
+    if (auto slot = pending->cancellation_slot(); slot.is_connected()) slot.clear();
     if (!error) return pending->complete(nullptr, may_go_ahead);
     reservation.async_cancel(
         [pending](std::exception_ptr failure) { pending->complete(std::move(failure), false); });

@@ -334,6 +334,28 @@ TEST_F(AsioTest, AWaitForReservedTimeIsCancelled) {
   EXPECT_FALSE(reservation.wait());
 }
 
+// The timer of the wait is destroyed before the handler is called.
+TEST_F(AsioTest, AWaitForReservedTimeMayBeCancelledUntilItsHandlerIsCalled) {
+  for (const bool is_cancelled_early : {false, true}) {
+    Limiter limiter(store_, Limit("token_bucket 2/1w", is_cancelled_early ? "early" : "late"));
+    if (is_cancelled_early) limiter.check("key", 2);
+    Reservation reservation = limiter.reserve("key");
+    asio::cancellation_signal signal;
+    std::optional<bool> waited;
+    async_wait(reservation,
+               asio::bind_cancellation_slot(
+                   signal.slot(), asio::bind_executor(io_, [&](const std::exception_ptr&,
+                                                               bool ready) { waited = ready; })));
+    if (is_cancelled_early) signal.emit(asio::cancellation_type::terminal);
+    io_.restart();
+    EXPECT_EQ(io_.run_one(), 1U) << "the timer has ended";
+    EXPECT_FALSE(waited);
+    signal.emit(asio::cancellation_type::terminal);
+    io_.run();
+    EXPECT_EQ(waited, !is_cancelled_early);
+  }
+}
+
 TEST_F(AsioTest, ReservedTimeIsWaitedForByTheClockOfTheExecutor) {
   ManualClock clock;
   Limiter limiter(open_store("memory:", clock), Limit("token_bucket 1/5ms"));
