@@ -17,6 +17,10 @@
 /// The handler receives the exceptions of the blocking function as std::exception_ptr; co_await and
 /// futures throw them.
 ///
+/// If the execution context (an io_context, a thread_pool) is destroyed first, the handler is
+/// destroyed without a call, as those of Asio's own operations are: async_acquire() is cancelled
+/// then; other operations still do what they were called for.
+///
 /// sluice.h does not include this header, since it needs only the standard library.
 
 #include <boost/asio/associated_allocator.hpp>
@@ -27,22 +31,29 @@
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/bind_executor.hpp>
 #include <boost/asio/cancellation_type.hpp>
+#include <boost/asio/execution/context.hpp>
 #include <boost/asio/execution/outstanding_work.hpp>
+#include <boost/asio/execution_context.hpp>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/prefer.hpp>
+#include <boost/asio/query.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <concepts>
+#include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <stop_token>
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -53,32 +64,142 @@
 namespace sluice {
 namespace internal {
 
-/// A handler of an operation that has not completed. It is called once, through its executor.
+class PendingOperation {
+ public:
+  virtual ~PendingOperation() = default;
+
+  /// Destroys the handler without a call, and all else that belongs to the execution context.
+  virtual void abandon() = 0;
+};
+
+/// The pending operations of an execution context. They complete on threads of the library, which
+/// must not use the context when it is destroyed. Thread-safe.
+class PendingOperations {
+ public:
+  void add(const std::shared_ptr<PendingOperation>& operation) {
+    const std::lock_guard lock(mutex_);
+    pending_.emplace(operation.get(), operation);
+  }
+
+  /// Returns false if the operation is abandoned, or was removed before.
+  bool remove(const PendingOperation& operation) {
+    const std::lock_guard lock(mutex_);
+    return pending_.erase(&operation) > 0;
+  }
+
+  /// Removes the operation, as remove() does. The context stays until end_completion() is called.
+  bool begin_completion(const PendingOperation& operation) {
+    const std::lock_guard lock(mutex_);
+    if (pending_.erase(&operation) == 0) return false;
+    ++completing_;
+    return true;
+  }
+  void end_completion() {
+    const std::lock_guard lock(mutex_);
+    if (--completing_ == 0) all_completed_.notify_all();
+  }
+
+  /// Called when the context is destroyed.
+  void abandon_all() {
+    std::unique_lock lock(mutex_);
+    const auto abandoned = std::exchange(pending_, {});
+    all_completed_.wait(lock, [this] { return completing_ == 0; });
+    lock.unlock();  // A destroyed handler may release permits, and so complete other operations.
+    for (const auto& [address, operation] : abandoned) {
+      if (const auto held = operation.lock()) held->abandon();
+    }
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable all_completed_;
+  // Guarded by mutex_:
+  std::unordered_map<const PendingOperation*, std::weak_ptr<PendingOperation>> pending_;
+  std::size_t completing_ = 0;
+};
+
+/// The part of an execution context that knows its pending operations.
+class PendingOperationsService final : public boost::asio::execution_context::service {
+ public:
+  inline static boost::asio::execution_context::id id;
+
+  explicit PendingOperationsService(boost::asio::execution_context& context) : service(context) {}
+  // A handler that the context destroyed may have started another operation.
+  ~PendingOperationsService() override { operations_->abandon_all(); }
+
+  const std::shared_ptr<PendingOperations>& operations() const { return operations_; }
+
+ private:
+  void shutdown() override { operations_->abandon_all(); }
+
+  // Shared with the operations, which may outlive the context.
+  const std::shared_ptr<PendingOperations> operations_ = std::make_shared<PendingOperations>();
+};
+
+/// Those of the executor's context; null for an executor without a context.
+template <class Executor>
+std::shared_ptr<PendingOperations> pending_operations(const Executor& executor) {
+  using boost::asio::execution_context;
+  const auto of = [](execution_context& context) {
+    return boost::asio::use_service<PendingOperationsService>(context).operations();
+  };
+  if constexpr (requires { of(boost::asio::query(executor, boost::asio::execution::context)); }) {
+    return of(boost::asio::query(executor, boost::asio::execution::context));
+  } else if constexpr (requires { of(executor.context()); }) {
+    return of(executor.context());
+  } else {
+    return nullptr;
+  }
+}
+
+/// A handler of an operation that has not completed. It is called once, through its executor, or
+/// not at all if its execution context is destroyed before.
 template <class Handler, class... Results>
-class PendingHandler {
+class PendingHandler final : public PendingOperation {
  public:
   explicit PendingHandler(Handler&& handler)
-      : handler_(std::move(handler)), work_(boost::asio::get_associated_executor(*handler_)) {}
+      : handler_(std::move(handler)),
+        work_(boost::asio::get_associated_executor(*handler_)),
+        operations_(pending_operations(executor())) {}
+  ~PendingHandler() override {
+    if (operations_ != nullptr && handler_) operations_->remove(*this);
+  }
+  PendingHandler(const PendingHandler&) = delete;
+  PendingHandler& operator=(const PendingHandler&) = delete;
 
+  const std::shared_ptr<PendingOperations>& operations() const { return operations_; }
   auto executor() const { return work_->get_executor(); }
   auto cancellation_slot() const {
     return boost::asio::get_associated_cancellation_slot(*handler_);
   }
 
-  /// A stop token that is requested to stop when the operation is cancelled; without state if the
-  /// handler has no cancellation slot.
+  /// A stop token that is requested to stop when the operation is cancelled or abandoned.
   std::stop_token stop_token() {
-    auto slot = cancellation_slot();
-    if (!slot.is_connected()) return {};
-    std::stop_source source;
-    slot.assign([source](boost::asio::cancellation_type) mutable { source.request_stop(); });
-    return source.get_token();
+    stop_ = std::stop_source();
+    if (auto slot = cancellation_slot(); slot.is_connected()) {
+      slot.assign([stop = stop_](boost::asio::cancellation_type) mutable { stop.request_stop(); });
+    }
+    return stop_.get_token();
+  }
+
+  void abandon() override {
+    handler_.reset();
+    work_.reset();
+    stop_.request_stop();
   }
 
   void complete(std::exception_ptr error, Results... results) {
-    // The handler may destroy the execution context. So everything else that belongs to the context
-    // is destroyed before the handler is posted, and this executor, which keeps the context alive,
-    // after it.
+    if (operations_ == nullptr) return post(std::move(error), std::move(results)...);
+    if (!operations_->begin_completion(*this)) return;
+    post(std::move(error), std::move(results)...);
+    operations_->end_completion();
+  }
+
+ private:
+  void post(std::exception_ptr error, Results... results) {
+    // The handler may let the program go on to destroy the execution context. So everything else
+    // that belongs to the context is destroyed before the handler is posted, and this executor,
+    // which is work of the context, after it.
     const auto executor = boost::asio::prefer(work_->get_executor(),
                                               boost::asio::execution::outstanding_work.tracked);
     const auto allocator = boost::asio::get_associated_allocator(*handler_);
@@ -93,17 +214,20 @@ class PendingHandler {
     boost::asio::post(executor, boost::asio::bind_allocator(allocator, std::move(call)));
   }
 
- private:
-  // Both have values until the handler is called.
+  // Both have values until the handler is called or destroyed.
   std::optional<Handler> handler_;
   std::optional<boost::asio::executor_work_guard<boost::asio::associated_executor_t<Handler>>>
       work_;
+  const std::shared_ptr<PendingOperations> operations_;
+  std::stop_source stop_{std::nostopstate};
 };
 
 // Shared, because a std::function must be copyable, and some handlers are not.
 template <class... Results, class Handler>
 auto make_pending(Handler handler) {
-  return std::make_shared<PendingHandler<Handler, Results...>>(std::move(handler));
+  auto pending = std::make_shared<PendingHandler<Handler, Results...>>(std::move(handler));
+  if (pending->operations() != nullptr) pending->operations()->add(pending);
+  return pending;
 }
 
 /// Starts an operation with these results. `begin` gets the callback and, if it takes one, the stop

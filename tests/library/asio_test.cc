@@ -193,6 +193,61 @@ TEST_F(AsioTest, PermitsOfHandlersThatAreNeverCalledAreReleased) {
   EXPECT_EQ(jobs_.peek("key").remaining, 1);
 }
 
+TEST_F(AsioTest, AnOperationIsAbandonedWithItsContext) {
+  std::optional<Permit> held = jobs_.try_acquire("key");
+  limiter_.check("key", 10);
+  const auto owed = limiter_.peek("key").reset_after;
+  auto other = std::make_optional<asio::io_context>();
+  auto handlers = std::make_shared<int>();
+  const auto fails = [&](auto executor) {
+    return asio::bind_executor(executor, [handlers](const std::exception_ptr&, const auto&) {
+      FAIL() << "this must not be run";
+    });
+  };
+  async_acquire(jobs_, "key", kForever, fails(other->get_executor()));
+  async_acquire(jobs_, "key", kForever, fails(asio::make_strand(*other)));
+  async_acquire(limiter_, "key", 5, kForever, fails(other->get_executor()));
+  EXPECT_GT(limiter_.peek("key").reset_after, owed);
+  other.reset();
+  EXPECT_EQ(handlers.use_count(), 1) << "they are destroyed";
+  held.reset();
+  EXPECT_TRUE(jobs_.acquire("key", 10s).held()) << "no abandoned operation waits";
+  while (limiter_.peek("key").reset_after > owed) std::this_thread::yield();
+}
+
+TEST_F(AsioTest, TheFramesOfAbandonedCoroutinesReleaseTheirPermits) {
+  auto other = std::make_optional<asio::io_context>();
+  for (int i = 0; i < 3; ++i) {
+    asio::co_spawn(
+        *other,
+        [&]() -> asio::awaitable<void> {
+          const Permit permit = co_await async_acquire(jobs_, "key", kForever, asio::use_awaitable);
+          asio::steady_timer works(co_await asio::this_coro::executor, 1h);
+          co_await works.async_wait(asio::use_awaitable);
+        },
+        asio::detached);
+  }
+  while (jobs_.peek("key").remaining > 0) other->run_one();
+  other->poll();
+  other.reset();
+  EXPECT_TRUE(jobs_.acquire("key", 10s).held());
+}
+
+TEST_F(AsioTest, AContextMayBeDestroyedWhileAnOperationCompletes) {
+  for (int round = 0; round < 200; ++round) {
+    std::optional<Permit> held = jobs_.try_acquire("key");
+    ASSERT_TRUE(*held);
+    auto other = std::make_optional<asio::thread_pool>(1);
+    async_acquire(jobs_, "key", kForever,
+                  asio::bind_executor(*other, [](const std::exception_ptr&, const Permit&) {}));
+    auto released = std::async(std::launch::async, [&] { held.reset(); });
+    other.reset();
+    released.get();
+    ASSERT_TRUE(jobs_.acquire("key", 10s).held()) << round;
+    while (jobs_.peek("key").remaining == 0) std::this_thread::yield();
+  }
+}
+
 TEST_F(AsioTest, ManyThreadsServeManyWaiters) {
   asio::thread_pool pool(3);
   std::atomic<int> held{0};
