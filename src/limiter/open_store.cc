@@ -1,6 +1,8 @@
 #include "limiter/open_store.h"
 
+#include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <utility>
 
 #include "core/read_number.h"
@@ -8,6 +10,7 @@
 #include "sluice/health.h"
 #include "sluice/store.h"
 #include "stores/stores.h"
+#include "waiting/fork.h"
 #include "waiting/timer_thread.h"
 
 namespace sluice {
@@ -24,16 +27,40 @@ std::int64_t read_share(const StoreUrl& url, std::string_view text) {
   return parts;
 }
 
-// A completion may hold the last share of the store, and runs on the store's own thread: that
-// cannot wait for its own end, so the timer thread does. If the system cannot start that, the store
-// stays until the process ends.
-void destroy_store(FallbackStore* store) {
-  if (!FallbackStore::is_completing()) {
-    delete store;
-  } else if (const auto timer = TimerThread::shared_or_null()) {
-    timer->post([store] { delete store; });
+/// Destroys a store.
+class StoreDeleter {
+ public:
+  // A completion may hold the last share of the store, and runs on the store's own thread: that
+  // cannot wait for its own end, so the timer thread does. If the system cannot start that, the
+  // store stays until the process ends.
+  void operator()(FallbackStore* store) const {
+    if (generation_ != fork_generation()) {
+      keep(store);
+    } else if (!FallbackStore::is_completing()) {
+      delete store;
+    } else if (const auto timer = TimerThread::shared_or_null()) {
+      timer->post([store] { delete store; });
+    }
   }
-}
+
+ private:
+  // In a child of fork(): the store's thread and what it waits for exist in the parent only, so the
+  // child could wait for it for ever. Its connections are the parent's.
+  static void keep(FallbackStore* store) {
+    struct Kept {
+      FallbackStore* const store;
+      Kept* next;
+    };
+    // Keeps them in reach: else they would look like lost memory.
+    static constinit std::atomic<Kept*> newest{nullptr};
+    auto* const kept = new Kept{store, newest.load()};
+    while (!newest.compare_exchange_weak(kept->next, kept)) {
+      // Another thread was faster.
+    }
+  }
+
+  const std::uint64_t generation_ = fork_generation();
+};
 
 }  // namespace
 
@@ -65,7 +92,7 @@ std::shared_ptr<Store> open_store(std::string_view text) {
   StoreUrl url(text);
   if (!is_remote(url)) return open_bare_store(url);
   const FallbackOptions options = read_fallback_options(url);
-  return {new FallbackStore(open_bare_store(url), options), destroy_store};
+  return {new FallbackStore(open_bare_store(url), options), StoreDeleter()};
 }
 
 std::shared_ptr<Store> open_store(std::string_view text, StoreObserver observer) {
