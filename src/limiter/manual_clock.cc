@@ -81,7 +81,8 @@ void ManualClock::await_waiting(std::size_t threads) {
 std::shared_ptr<Store> open_store(std::string_view text, ManualClock& clock) {
   StoreUrl url(text);
   if (is_remote(url)) url.fail("only a memory store goes by a manual clock");
-  return std::make_shared<ManualStore>(open_bare_store(url), clock.timer_);
+  const StoreOptions options{.caller_clock = [timer = clock.timer_] { return now_of(*timer); }};
+  return std::make_shared<ManualStore>(open_bare_store(url, options), clock.timer_);
 }
 
 }  // namespace sluice

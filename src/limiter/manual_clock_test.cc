@@ -272,6 +272,23 @@ TEST_F(ManualClockTest, AThrottledFunctionRunsByIt) {
   EXPECT_EQ(second.get(), 7);
 }
 
+TEST_F(ManualClockTest, KeysThatCountByItAreNotForgottenForLimits) {
+  const auto store = open_store("memory:?max_bytes=1048576", clock_);
+  Limiter first(store, Limit("fixed_window 1/1d", "first"));
+  first.check("k");
+  std::vector<Limiter> others;
+  const auto error = error_of([&] {
+    for (int i = 0; i < 20'000; ++i) {
+      others.emplace_back(store, Limit("fixed_window 1/1d", std::to_string(i)));
+    }
+  });
+  EXPECT_THAT(error, HasSubstr("there is no room for another limit"));
+  EXPECT_FALSE(first.check("k").allowed);
+  others.clear();
+  clock_.advance(24h);
+  EXPECT_TRUE(first.check("k").allowed);
+}
+
 TEST_F(ManualClockTest, RefusesWhatItCannotDo) {
   EXPECT_THROW(clock_.advance(-1ns), std::invalid_argument);
   EXPECT_THROW(clock_.advance(24h * 40'000), std::invalid_argument);

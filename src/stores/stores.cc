@@ -26,6 +26,7 @@ MemoryOptions read_memory_url(StoreUrl& url, const StoreOptions& options) {
   if (options.virtual_time) memory.max_bytes = std::size_t{16} << 30;
   if (options.virtual_time) memory.table.secret = HashSecret::fixed();
   memory.table.forget = !options.virtual_time;
+  memory.caller_clock = options.caller_clock;
   if (const auto bytes = url.whole_option("max_bytes", {.least = MemoryStore::kLeastBytes})) {
     memory.max_bytes = static_cast<std::size_t>(*bytes);
   }

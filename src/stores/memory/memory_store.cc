@@ -53,11 +53,11 @@ std::size_t checked(std::size_t max_bytes) {
 }  // namespace
 
 MemoryStore::MemoryStore(const MemoryOptions& options)
-    : table_(checked(options.max_bytes), options.table) {}
+    : caller_clock_(options.caller_clock), table_(checked(options.max_bytes), options.table) {}
 
 std::shared_ptr<Space> MemoryStore::replace_space(const std::shared_ptr<Space>& held,
                                                   const LimitDefinition& limit) {
-  table_.make_room_for_limits(clock_.now());
+  table_.make_room_for_limits(now());
   auto opened = table_.limits().open(limit, held.get());
   if (opened.retired != nullptr) table_.wait_for_readers();
   return std::move(opened.space);

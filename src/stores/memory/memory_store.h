@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -17,6 +18,8 @@ struct MemoryOptions {
   /// and a 32nd of this in addition.
   std::size_t max_bytes = std::size_t{1} << 30;
   memory::TableOptions table;
+  /// See StoreOptions::caller_clock.
+  std::function<Instant()> caller_clock = {};
 };
 
 /// Keeps states in the memory of this process, in one table for all spaces. For a batch, the store
@@ -67,7 +70,7 @@ class MemoryStore final : public Store {
   void unblock(const memory::Place& place);
   const HashSecret& secret() const { return table_.options().secret; }
 
-  Instant now() const override { return clock_.now(); }
+  Instant now() const override { return caller_clock_ ? caller_clock_() : clock_.now(); }
   std::optional<std::uint64_t> count_keys() override;
   std::optional<std::uint64_t> count_bytes() override { return used_bytes(); }
   void add_health(StoreHealth& health) const override;
@@ -81,6 +84,7 @@ class MemoryStore final : public Store {
   void decide_each(std::span<const Request> requests, Instant now, std::span<Decision> decisions);
 
   const Clock clock_;
+  const std::function<Instant()> caller_clock_;
   memory::Table table_;
 };
 
