@@ -75,8 +75,8 @@ class SLUICE_EXPORT Throttle {
 
   /// Calls `run` if the limit admits it within the timeout, else `refuse`. Both may take the
   /// Decision. Returns their result, converted to the result type of `run`. Throws what they throw,
-  /// InvalidLimit or std::invalid_argument if a number is out of range, and StoreError and
-  /// std::system_error as a Limiter or ConcurrencyLimiter does.
+  /// InvalidLimit or std::invalid_argument if a number is out of range or the store is null, and
+  /// StoreError and std::system_error as a Limiter or ConcurrencyLimiter does.
   template <class Run, class Refuse>
   decltype(auto) then(Run&& run, Refuse&& refuse) {
     const Decision decision = acquire();

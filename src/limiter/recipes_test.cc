@@ -171,5 +171,11 @@ TEST_F(RecipesTest, FunnelWaitsForAPlace) {
   EXPECT_EQ(runs, 1);
 }
 
+TEST(Recipes, NeedAStore) {
+  const auto run = [] { return 1; };
+  EXPECT_THROW(throttle(nullptr, "a").then(run), std::invalid_argument);
+  EXPECT_THROW(funnel(nullptr, "a").then(run), std::invalid_argument);
+}
+
 }  // namespace
 }  // namespace sluice
