@@ -19,7 +19,8 @@
 ///
 /// If the execution context (an io_context, a thread_pool) is destroyed first, the handler is
 /// destroyed without a call, as those of Asio's own operations are: async_acquire() is cancelled
-/// then; other operations still do what they were called for.
+/// then; other operations still do what they were called for. A handler whose executor does not
+/// tell its context, as an any_completion_handler, needs a context that outlives the operation.
 ///
 /// sluice.h does not include this header, since it needs only the standard library.
 
@@ -31,14 +32,18 @@
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/bind_executor.hpp>
 #include <boost/asio/cancellation_type.hpp>
+#include <boost/asio/execution/blocking.hpp>
 #include <boost/asio/execution/context.hpp>
+#include <boost/asio/execution/executor.hpp>
 #include <boost/asio/execution/outstanding_work.hpp>
 #include <boost/asio/execution_context.hpp>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/prefer.hpp>
 #include <boost/asio/query.hpp>
+#include <boost/asio/require.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/asio/system_executor.hpp>
 #include <chrono>
 #include <concepts>
 #include <condition_variable>
@@ -211,7 +216,18 @@ class PendingHandler final : public PendingOperation {
     };
     handler_.reset();
     work_.reset();
-    boost::asio::post(executor, boost::asio::bind_allocator(allocator, std::move(call)));
+    using Executor = std::remove_cv_t<decltype(executor)>;
+    namespace execution = boost::asio::execution;
+    if constexpr (!execution::is_executor_v<Executor> ||
+                  boost::asio::can_require_v<Executor, execution::blocking_t::never_t>) {
+      boost::asio::post(executor, boost::asio::bind_allocator(allocator, std::move(call)));
+    } else {
+      // That of any_completion_handler may run the handler at once, within the call that starts the
+      // operation: not so on another thread.
+      boost::asio::post(
+          boost::asio::system_executor(),
+          [executor, call = std::move(call)]() mutable { executor.execute(std::move(call)); });
+    }
   }
 
   // Both have values until the handler is called or destroyed.
@@ -269,12 +285,22 @@ class Copies {
   std::vector<std::pair<Asked, std::string>> copies_;
 };
 
+/// `executor` if timers can use it, else the system_executor.
+template <class Executor>
+auto timer_executor(const Executor& executor) {
+  if constexpr (std::is_constructible_v<boost::asio::steady_timer, const Executor&>) {
+    return executor;
+  } else {
+    return boost::asio::system_executor();
+  }
+}
+
 /// Waits with a timer on the handler's executor, so that the handler's cancellation applies.
 template <class Handler>
 void wait_until_ready(Reservation& reservation, Handler handler) {
   const auto pending = make_pending<bool>(std::move(handler));
-  const auto timer =
-      std::make_shared<boost::asio::steady_timer>(pending->executor(), reservation.delay());
+  const auto timer = std::make_shared<boost::asio::steady_timer>(
+      timer_executor(pending->executor()), reservation.delay());
   // Not asked again after the wait: reservation.wait() may go by another clock, and block.
   const bool may_go_ahead = reservation && !reservation.is_cancelled();
   auto waited = [&reservation, pending, timer, may_go_ahead](const auto& error) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <boost/asio/any_completion_handler.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/bind_executor.hpp>
 #include <boost/asio/cancellation_signal.hpp>
@@ -107,6 +108,33 @@ TEST_F(AsioTest, HandlersMayBeMovedOnly) {
               }));
   io_.run();
   EXPECT_TRUE(told);
+}
+
+TEST_F(AsioTest, HandlersMayBeOfTheTypeThatHidesThem) {
+  using Handler = asio::any_completion_handler<void(std::exception_ptr, Decision)>;
+  std::optional<Decision> kept;
+  asio::post(io_, [&] {
+    async_acquire(limiter_, "key", 1, 1s, Handler(keep(kept)));
+    EXPECT_FALSE(kept) << "not before the operation returns";
+  });
+  io_.run();
+  ASSERT_TRUE(kept);
+  EXPECT_EQ(kept->remaining, 9);
+
+  std::promise<bool> told;
+  async_check(limiter_, "key", 1, Handler([&](std::exception_ptr, const Decision& decision) {
+                told.set_value(decision.allowed);
+              }));
+  EXPECT_TRUE(told.get_future().get()) << "also where there is no executor";
+
+  Reservation reservation = limiter_.reserve("key");
+  bool ready = false;
+  asio::any_completion_handler<void(std::exception_ptr, bool)> waited(
+      asio::bind_executor(io_, [&](const std::exception_ptr&, bool is) { ready = is; }));
+  async_wait(reservation, std::move(waited));
+  io_.restart();
+  io_.run();
+  EXPECT_TRUE(ready);
 }
 
 TEST_F(AsioTest, CoroutinesAcquire) {
