@@ -163,7 +163,8 @@ class SLUICE_EXPORT Limiter {
   /// once, as always with the memory store, the callback runs before the call returns; otherwise it
   /// runs on a thread of the library. Keys are copied, and the Limiter may be destroyed while calls
   /// are pending. Requests that are pending when the store is destroyed complete as if the store
-  /// did not answer; a pending async_acquire() or async_reserve() keeps the store open.
+  /// did not answer, on the thread that lets go of its last share: that must hold no lock that
+  /// callbacks take. A pending async_acquire() or async_reserve() keeps the store open.
   /// @{
 
   /// check()
