@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/instant.h"
+#include "core/safe_text.h"
 #include "sluice/store.h"
 #include "waiting/sleepers.h"
 
@@ -79,7 +80,7 @@ void wake(WaitQueues& queues, const Request& request, std::uint64_t begun, const
 
 void require_reset(std::string_view key, const Decision& answer) {
   if (answer.source == Source::kStore) return;
-  throw StoreError("the store did not answer: the key '" + std::string(key) +
+  throw StoreError("the store did not answer: the key '" + printable(key, 64) +
                    "' is reset in this process at most");
 }
 

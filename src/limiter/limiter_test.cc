@@ -202,6 +202,10 @@ TEST_F(AsyncTest, AResetThatIsNotAnsweredIsAnError) {
   limiter.async_reset(std::string("k"), tell_done());
   inner_->answer_all();
   EXPECT_THAT(last_sentence(), HasSubstr("'k' is reset in this process at most"));
+  limiter.async_reset("evil\n\x1b[31m" + std::string(3'000, 'x'), tell_done());
+  inner_->answer_all();
+  EXPECT_THAT(last_sentence(), HasSubstr("'evil\\x0a\\x1b[31mxxx"));
+  EXPECT_LT(last_sentence().size(), 200U);
   limiter.async_peek("k", tell());
   inner_->answer_all();
   EXPECT_EQ(last().decision.remaining, 10) << "and so it is";

@@ -6,6 +6,7 @@
 
 #include "algorithms/limit_definition.h"
 #include "core/limit_syntax.h"
+#include "core/safe_text.h"
 #include "core/store.h"
 #include "sluice/limit.h"
 
@@ -14,7 +15,7 @@ namespace {
 
 std::string sentence(const std::string& expression, const std::string& name,
                      const Decision& decision) {
-  std::string text = "'" + name + "' has used up its limit, " + expression;
+  std::string text = "'" + printable(name, 64) + "' has used up its limit, " + expression;
   if (decision.retry_after == kNever) return text;
   return text + ": try again in " + format_duration(decision.retry_after.count());
 }

@@ -11,6 +11,7 @@
 
 #include "sluice/health.h"
 #include "sluice/manual_clock.h"
+#include "testing/error_of.h"
 
 namespace sluice {
 namespace {
@@ -96,6 +97,14 @@ TEST_F(RecipesTest, ThrottleThrowsWhereThereIsNothingToCallInstead) {
     EXPECT_THAT(error.what(), AllOf(HasSubstr("'sms'"), HasSubstr("1/1h"), HasSubstr("try again")));
     EXPECT_GT(error.decision().retry_after, seconds(3000));
   }
+}
+
+TEST_F(RecipesTest, ANameIsQuotedWithoutItsControlCharacters) {
+  auto once = throttle(store_, "a\nb" + std::string(3'000, 'x')).every(hours(1));
+  once.then([] {});
+  const std::string error = error_of<LimitExceeded>([&] { once.then([] {}); });
+  EXPECT_TRUE(error.starts_with("'a\\x0abxxx")) << error;
+  EXPECT_LT(error.size(), 200U);
 }
 
 TEST_F(RecipesTest, RefuseNumbersOutOfRange) {
