@@ -70,7 +70,7 @@ TEST(Reservation, CancelReturnsItsUnits) {
 }
 
 TEST(Reservation, ReturnsNothingThatAResetHasForgotten) {
-  Limiter limiter = make_limiter();
+  Limiter limiter = make_limiter(kBucket);
   Reservation cancelled = limiter.reserve("a", 4);
   Reservation committed = limiter.reserve("a", 4);
   Reservation listed = std::move(reserve_all({{limiter, "a", 1}}).at(0));
