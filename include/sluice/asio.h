@@ -107,12 +107,15 @@ class PendingOperations {
   /// Called when the context is destroyed.
   void abandon_all() {
     std::unique_lock lock(mutex_);
-    const auto abandoned = std::exchange(pending_, {});
+    // From here on no thread of the library has the last share of one of them.
+    std::vector<std::shared_ptr<PendingOperation>> abandoned;
+    for (const auto& [address, operation] : pending_) {
+      if (auto held = operation.lock()) abandoned.push_back(std::move(held));
+    }
+    pending_.clear();
     all_completed_.wait(lock, [this] { return completing_ == 0; });
     lock.unlock();  // A destroyed handler may release permits, and so complete other operations.
-    for (const auto& [address, operation] : abandoned) {
-      if (const auto held = operation.lock()) held->abandon();
-    }
+    for (const auto& operation : abandoned) operation->abandon();
   }
 
  private:
@@ -196,8 +199,11 @@ class PendingHandler final : public PendingOperation {
   void complete(std::exception_ptr error, Results... results) {
     if (operations_ == nullptr) return post(std::move(error), std::move(results)...);
     if (!operations_->begin_completion(*this)) return;
+    const struct Completion {
+      PendingOperations& operations;
+      ~Completion() { operations.end_completion(); }
+    } completion{*operations_};
     post(std::move(error), std::move(results)...);
-    operations_->end_completion();
   }
 
  private:
