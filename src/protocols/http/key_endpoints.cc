@@ -64,7 +64,9 @@ std::int64_t most_to_charge(const Exchange& exchange, const Reservations::Reserv
 // since it was granted. Throws Problem if the key has another state now than the one charged.
 SharedLimit settled_by(ThreadState& thread, const Reservations::Reserved& reserved) {
   const RegisteredLimit& granted = *reserved.limit;
-  if (!granted.limit.definition().is_named()) return reserved.limit;
+  // What no store has recorded is settled in no state.
+  const bool is_unrecorded = reserved.giver == Source::kOverride;
+  if (is_unrecorded || !granted.limit.definition().is_named()) return reserved.limit;
   // An override of another kind than its limit has a space of its own.
   const auto parts_of = [](const BoundLimit& bound) { return bound.limit.definition().parts; };
   const auto is_apart = [&](const RegisteredLimit& limit) {
