@@ -95,12 +95,12 @@ class SLUICE_EXPORT Limiter {
   /// the whole limit has no place in its queue, or if 100,000 callers wait already for keys of this
   /// limit, or as many for units that they have reserved. (Of an `a & b` the wait of the binding
   /// part is known: a caller may wait for that, and be denied then by another part, a bucket that
-  /// cannot admit it in time.) Also denies when `patience` has passed or `stop` is
-  /// requested; reserved units are then returned. If the failure policy denies (on_failure=deny),
-  /// the store is asked again, once a second. Once admitted, the caller has waited for the `delay`
-  /// of the decision. If not, Decision::ended tells whether it was denied, or ran out of time, or
-  /// was stopped. Throws std::system_error, and has taken nothing, if the caller has to wait and
-  /// the system cannot start the library's timer thread.
+  /// cannot admit it in time.) Also denies when `patience` has passed or `stop` is requested;
+  /// reserved units are then returned. If the failure policy denies (on_failure=deny), the store is
+  /// asked again, once a second. Once admitted, the caller has waited for the `delay` of the
+  /// decision. If not, Decision::ended tells whether it was denied, or ran out of time, or was
+  /// stopped. Throws std::system_error, and has taken nothing, if the caller has to wait and the
+  /// system cannot start the library's timer thread.
   Decision acquire(std::string_view key, std::int64_t cost = 1,
                    std::chrono::nanoseconds patience = kForever, std::stop_token stop = {});
 
@@ -130,8 +130,8 @@ class SLUICE_EXPORT Limiter {
   /// those in its queue with the longer of `duration` and their last denial; units that they had
   /// reserved are returned. Callers that come to acquire() later wait for the end of the block if
   /// the limit is of windows or logs, and are denied at once if it is a bucket: see docs/limits.md.
-  /// The result is that of a peek() afterwards. As with charge(), a memory
-  /// store without room denies, and does not record the block.
+  /// The result is that of a peek() afterwards. As with charge(), a memory store without room
+  /// denies, and does not record the block.
   Decision block(std::string_view key, std::chrono::nanoseconds duration);
 
   /// Forgets the key's state and block: the key becomes fresh, as if never seen. Callers of this
