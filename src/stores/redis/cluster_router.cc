@@ -103,7 +103,7 @@ class ClusterRouter final : public RedisRouter {
   bool has_slot(const Node* node) const { return std::ranges::find(slots_, node) != slots_.end(); }
 
   ClusterNode& add(const Endpoint& endpoint) {
-    constexpr auto kPurpose = Connection::Purpose::kDecisions;
+    constexpr auto kPurpose = Connection::Purpose::kNode;
     return nodes_.try_emplace(endpoint.text(), options(), worker(), kPurpose, endpoint, *this)
         .first->second;
   }

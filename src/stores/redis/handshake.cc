@@ -1,11 +1,27 @@
 #include "stores/redis/handshake.h"
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "stores/redis/resp.h"
 #include "stores/redis/script_call.h"
 
 namespace sluice::redis {
+
+namespace {
+
+// Whether the reply to ROLE or HELLO says so. (An error says nothing: the client may lack the
+// right to ask.)
+bool is_replica(const Reply& reply) {
+  const std::vector<Reply>& words = reply.elements;
+  if (words.empty()) return false;
+  if (words[0].text == "slave") return true;
+  const auto role = std::ranges::find(words, "role", &Reply::text);
+  return words.end() - role > 1 && role[1].text == "replica";
+}
+
+}  // namespace
 
 std::string script_load_command() {
   return command_of({"SCRIPT", "LOAD", script_text()});
@@ -13,7 +29,8 @@ std::string script_load_command() {
 
 RedisPipelineUser::RedisPipelineUser(const RedisOptions& options, Purpose purpose, std::string name)
     : name_(std::move(name)) {
-  const bool decides = purpose == Purpose::kDecisions || purpose == Purpose::kPrimary;
+  const bool decides = purpose == Purpose::kNode || purpose == Purpose::kPrimary;
+  const Wanted role = purpose == Purpose::kPrimary ? Wanted::kPrimary : Wanted::kAnything;
   const bool is_sentinel = purpose == Purpose::kSentinel;
   const std::string& user = is_sentinel ? options.sentinel_user : options.user;
   const std::string& password = is_sentinel ? options.sentinel_password : options.password;
@@ -27,14 +44,15 @@ RedisPipelineUser::RedisPipelineUser(const RedisOptions& options, Purpose purpos
   }
   // Before commands that may be refused: the first reply to a client without access says so.
   add(Wanted::kNoError, {"PING"});
-  // A server that knows users knows HELLO, too, which every user may send. CLIENT SETNAME may be
-  // refused, and the refusal would be in the server's log of security events.
+  // A server that knows users knows HELLO, too, which every user may send, and which tells the role
+  // of the server. CLIENT SETNAME and ROLE may be refused, and the refusal would be in the server's
+  // log of security events.
   if (user.empty()) {
     add(Wanted::kAnything, {"CLIENT", "SETNAME", "sluice"});
+    if (role == Wanted::kPrimary) add(role, {"ROLE"});
   } else {
-    add(Wanted::kAnything, {"HELLO", "2", "SETNAME", "sluice"});
+    add(role, {"HELLO", "2", "SETNAME", "sluice"});
   }
-  if (purpose == Purpose::kPrimary) add(Wanted::kPrimary, {"ROLE"});
   if (decides) {
     wanted_.push_back(Wanted::kNoError);
     text_ += script_load_command();
@@ -50,11 +68,13 @@ std::optional<std::string> RedisPipelineUser::on_handshake_reply(std::size_t i,
                                                                  std::string_view reply) {
   const Wanted wanted = wanted_.at(i);
   if (wanted == Wanted::kAnything) return std::nullopt;
-  if (reply.front() == '-') return name_ + ": " + std::string(error_text(reply));
-  if (wanted == Wanted::kNoError) return std::nullopt;
-  const auto role = read_reply(reply);
-  if (role && !role->elements.empty() && role->elements[0].text == "master") return std::nullopt;
-  return name_ + " is not the primary";
+  if (wanted == Wanted::kPrimary) {
+    const auto role = read_reply(reply);
+    if (!role || !is_replica(*role)) return std::nullopt;
+    return name_ + " is a replica, not the primary";
+  }
+  if (reply.front() != '-') return std::nullopt;
+  return name_ + ": " + std::string(error_text(reply));
 }
 
 std::unique_ptr<Framing> RedisPipelineUser::make_framing() {

@@ -23,8 +23,8 @@ class RedisPipelineUser : public PipelineUser {
  public:
   /// The purpose of the connection.
   enum class Purpose : std::uint8_t {
-    kDecisions,   ///< Of any server.
-    kPrimary,     ///< Decisions, of a server whose role must be primary.
+    kNode,        ///< Decisions, of a node of a cluster, which redirects if it is a replica.
+    kPrimary,     ///< Decisions, of a server that must not be a replica.
     kSubscriber,  ///< Receives published messages.
     kSentinel,    ///< A sentinel, with a user of its own; it has no database and runs no script.
   };
@@ -45,7 +45,7 @@ class RedisPipelineUser : public PipelineUser {
   enum class Wanted : std::uint8_t {
     kNoError,
     kAnything,
-    kPrimary,  ///< The role of one.
+    kPrimary,  ///< Anything but the role of a replica.
   };
 
   void add(Wanted wanted, std::initializer_list<std::string_view> command);

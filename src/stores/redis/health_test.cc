@@ -52,6 +52,32 @@ TEST(RedisStoreHealth, SaysThatTheServerIsLostAndBack) {
   EXPECT_GE(health_of(limited).times_lost, 1U);
 }
 
+// It is lost until it is the primary, not anew each time that it accepts a connection. To know it,
+// a user needs no further right.
+TEST(RedisStoreHealth, AReplicaIsLostUntilItIsThePrimary) {
+  const RedisServer server;
+  server.command({"ACL", "SETUSER", "app", "on", ">pass", "~*", "&*", "+@all", "-role"});
+  RedisOptions named = with_deadline(options_for(server), 20s);
+  named.user = "app";
+  named.password = "pass";
+  for (const RedisOptions& options : {with_deadline(options_for(server), 20s), named}) {
+    server.command({"REPLICAOF", "127.0.0.1", std::to_string(servers::free_port())});
+    Limited limited(options, "token_bucket 10/1h");
+    const std::string error =
+        "redis " + options.servers[0].text() + " is a replica, not the primary";
+    EXPECT_EQ(error_at_once(limited), error);
+    const auto connections = [&] { return std::stoi(server.info("total_connections_received")); };
+    servers::await("further attempts",
+                   [&, before = connections()] { return connections() >= before + 5; });
+    EXPECT_EQ(health_of(limited).state, State::kDown);
+    EXPECT_EQ(health_of(limited).reason, error);
+    server.command({"REPLICAOF", "NO", "ONE"});
+    servers::await("the return", [&] { return health_of(limited).state == State::kUp; });
+    EXPECT_EQ(health_of(limited).times_lost, 1U);
+  }
+  EXPECT_EQ(server.command({"ACL", "LOG"}), "");
+}
+
 TEST(RedisStoreHealth, NamesAServerThatIsNotWhatTheUrlSays) {
   const RedisServer server;
   RedisOptions cluster = with_deadline(options_for(server), 20s);

@@ -42,11 +42,11 @@ std::vector<std::string> read_command(Peer& peer) {
   return words;
 }
 
-// A store's connection, once its handshake is answered.
-Peer accept_store(FakeServer& server, int handshake_commands) {
+// A store's connection, once its handshake is answered; `last` is the command that ends it.
+Peer accept_store(FakeServer& server, std::string_view last = "SCRIPT") {
   Peer peer = server.accept();
-  for (int i = 0; i < handshake_commands; ++i) {
-    read_command(peer);
+  for (std::string command; command != last;) {
+    command = read_command(peer).front();
     peer.send("+OK\r\n");
   }
   return peer;
@@ -90,7 +90,7 @@ TEST(RedisStore, ASentinelThatNamesWhatIsNoAddressKnowsNoPrimary) {
     FakeServer server;
     Limited limited(sentinel_of(server), "fixed_window 5/1h");
     auto pending = limited.submit("k");
-    Peer peer = accept_store(server, 2);
+    Peer peer = accept_store(server, "CLIENT");
     EXPECT_EQ(read_command(peer).front(), "SENTINEL");
     peer.send(command_of({host, port}));
     EXPECT_THAT(pending.get().error, HasSubstr(" knows no primary 'it'"));
@@ -109,7 +109,7 @@ TEST(RedisStore, AnErrorFromWithinTheScriptMayComeAfterRequestsWereCharged) {
     FakeServer server;
     Limited limited(options_of(server), "fixed_window 5/1h");
     auto pending = limited.submit("k");
-    Peer peer = accept_store(server, 3);
+    Peer peer = accept_store(server);
     EXPECT_EQ(read_command(peer).front(), "EVALSHA");
     peer.send("-" + error + "\r\n");
     const Answer answer = pending.get();
@@ -123,7 +123,7 @@ TEST(RedisStore, AScriptThatIsNeverThereIsAskedForOnlySoOften) {
   FakeServer server;
   Limited limited(options_of(server), "fixed_window 5/1h");
   auto pending = limited.submit("k");
-  Peer peer = accept_store(server, 3);
+  Peer peer = accept_store(server);
   for (int i = 0; i <= Connection::kMaxTries; ++i) {
     EXPECT_EQ(read_command(peer).front(), "EVALSHA");
     peer.send("-NOSCRIPT No matching script.\r\n");
@@ -140,7 +140,7 @@ TEST(RedisStore, AClusterNamesOnlySoManyNodes) {
   FakeServer server;
   Limited limited(cluster_of(server), "fixed_window 5/1h");
   auto pending = limited.submit("k");
-  Peer peer = accept_store(server, 3);
+  Peer peer = accept_store(server);
   EXPECT_EQ(read_command(peer).front(), "CLUSTER");
   // The last slots belong to nodes that refuse connections.
   const auto range = [](int first, int last, std::uint16_t port) {
@@ -174,7 +174,7 @@ TEST(RedisStore, SaysWhyTheMapOfAClusterIsNotKnown) {
     FakeServer server;
     Limited limited(cluster_of(server), "fixed_window 5/1h");
     auto pending = limited.submit("k");
-    Peer peer = accept_store(server, 3);
+    Peer peer = accept_store(server);
     EXPECT_EQ(read_command(peer).front(), "CLUSTER");
     peer.send(reply);
     EXPECT_THAT(pending.get().error, HasSubstr(error));
@@ -194,9 +194,9 @@ TEST(RedisStore, AMapOfAClusterIsAskedOfTheNextNodeIfOneHasNone) {
   options.servers.push_back(server.endpoint());
   Limited limited(options, "token_bucket 5/1h");
   auto pending = limited.submit("k");
-  Peer first = accept_store(empty, 3);
+  Peer first = accept_store(empty);
   EXPECT_EQ(read_command(first).front(), "CLUSTER");
-  Peer second = accept_store(server, 3);
+  Peer second = accept_store(server);
   servers::await("both to be connected",
                  [&] { return health_of(limited).state == StoreHealth::State::kUp; });
   first.send("*0\r\n");
@@ -211,7 +211,7 @@ TEST(RedisStore, SaysWhyTheSentinelsTellNoPrimary) {
   FakeServer primary;
   Limited limited(sentinel_of(server), "fixed_window 5/1h");
   auto pending = limited.submit("k");
-  Peer peer = accept_store(server, 2);
+  Peer peer = accept_store(server, "CLIENT");
   EXPECT_EQ(read_command(peer).front(), "SENTINEL");
   const std::string error = "NOPERM User a has no permissions to run the 'sentinel' command";
   peer.send("-" + error + "\r\n");
@@ -220,11 +220,7 @@ TEST(RedisStore, SaysWhyTheSentinelsTellNoPrimary) {
   EXPECT_THAT(health_of(limited).reason, HasSubstr(error));
   EXPECT_EQ(read_command(peer).front(), "SENTINEL");
   peer.send(command_of({"127.0.0.1", std::to_string(primary.endpoint().port)}));
-  Peer found = accept_store(primary, 2);
-  EXPECT_EQ(read_command(found).front(), "ROLE");
-  found.send(command_of({"master"}));
-  read_command(found);
-  found.send("+OK\r\n");
+  const Peer found = accept_store(primary);
   servers::await("the primary to be connected",
                  [&] { return health_of(limited).state == StoreHealth::State::kUp; });
 }
@@ -236,7 +232,7 @@ TEST(RedisStore, SentinelsAreNotAskedForEachConnectionThatFails) {
   RedisOptions options = sentinel_of(server);
   options.connections = 16;
   Limited limited(options, "fixed_window 5/1h");
-  Peer peer = accept_store(server, 2);
+  Peer peer = accept_store(server, "CLIENT");
   const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < 12; ++i) {
     EXPECT_EQ(read_command(peer).front(), "SENTINEL");
@@ -250,7 +246,7 @@ TEST(RedisStore, ARedirectionWithoutAnAddressAsksForTheMap) {
     FakeServer server;
     Limited limited(cluster_of(server), "token_bucket 5/1m");
     auto pending = limited.submit("k");
-    Peer peer = accept_store(server, 3);
+    Peer peer = accept_store(server);
     EXPECT_EQ(read_command(peer).front(), "CLUSTER");
     peer.send(map_of(server));
     std::vector<std::string> command;
@@ -268,7 +264,7 @@ TEST(RedisStore, AServerThatIsBusyIsAskedEverMoreSeldom) {
   FakeServer server;
   Limited limited(options_of(server), "token_bucket 5/1m");
   auto pending = limited.submit("k");
-  Peer peer = accept_store(server, 3);
+  Peer peer = accept_store(server);
   const auto began = std::chrono::steady_clock::now();
   for (int i = 0; i < 7; ++i) {
     EXPECT_EQ(read_command(peer).front(), "EVALSHA");
@@ -285,14 +281,14 @@ TEST(RedisStore, AServerThatIsBusyIsAskedEverMoreSeldom) {
 TEST(RedisWatch, SubscribesOnANewConnectionIfTheServerCouldNot) {
   FakeServer server;
   Limited limited(options_of(server), "concurrency 1");
-  const Peer decisions = accept_store(server, 3);
+  const Peer decisions = accept_store(server);
   std::counting_semaphore<> called{0};
   const auto watch = [&](std::string_view key) {
     return limited.store().watch(limited.space(), key, [&called] { called.release(); });
   };
   // A right that the user does not have is no reason to connect again.
   const auto forbidden = watch("forbidden");
-  Peer peer = accept_store(server, 2);
+  Peer peer = accept_store(server, "CLIENT");
   const auto subscription = [&] {
     auto command = read_command(peer);
     while (command.front() == "PING") command = read_command(peer);  // One each second.
@@ -306,7 +302,7 @@ TEST(RedisWatch, SubscribesOnANewConnectionIfTheServerCouldNot) {
   peer.send("-BUSY Redis is busy running a script.\r\n");
   EXPECT_EQ(peer.line(), "");
 
-  Peer next = accept_store(server, 2);
+  Peer next = accept_store(server, "CLIENT");
   std::vector<std::vector<std::string>> again{read_command(next), read_command(next)};
   EXPECT_THAT(again, testing::Contains(subscribe));
   std::string confirmation;
@@ -325,7 +321,7 @@ TEST(Sweep, AsksForNoPageOnceItsTimeIsOver) {
     std::unique_ptr<RedisRouter> router = make_router(options, worker);
   } own{.options = options_of(server)};
   own.worker.start(*own.router);
-  Peer peer = accept_store(server, 3);
+  Peer peer = accept_store(server);
   servers::await("the end of its handshake", [&] {
     std::promise<bool> connected;
     own.worker.post([&] { connected.set_value(own.router->was_connected()); });
@@ -349,7 +345,7 @@ TEST(RedisStore, AClockThatCannotBeIsNotCompared) {
     options.client_time = true;
     Limited limited(options, "fixed_window 5/1h");
     auto pending = limited.submit("k");
-    Peer peer = accept_store(server, 3);
+    Peer peer = accept_store(server);
     EXPECT_EQ(read_command(peer).front(), "TIME");
     EXPECT_EQ(read_command(peer).front(), "EVALSHA");
     peer.send(command_of({seconds, "0"}) + "-OOM\r\n");
@@ -371,7 +367,7 @@ TEST(RedisStore, ACallerThatALateClockAnsweredFindsItInTheHealth) {
       told.set_value(health_of(limited));
     };
     limited.store().submit(std::move(batch));
-    if (!peer) peer = accept_store(server, 3);
+    if (!peer) peer = accept_store(server);
     peer->send(admission_of(read_command(*peer),
                             kHourNs - static_cast<Instant>(clock_behind) * kMinuteNs));
     const StoreHealth health = told.get_future().get();
@@ -447,7 +443,7 @@ TEST(RedisRouter, EachKeyOfABatchOnAClusterHasItsOwnTime) {
     for (std::size_t i = 0; i < keys; ++i) names.push_back("key" + std::to_string(i));
     std::optional<Peer> peer;  // The connection lasts until the batch is given up.
     RoutedBatch batch(options, names);
-    peer.emplace(accept_store(server, 3));
+    peer.emplace(accept_store(server));
     EXPECT_EQ(read_command(*peer), (std::vector<std::string>{"CLUSTER", "SLOTS"}));
     peer->send(map_of(server));
     EXPECT_EQ(read_command(*peer).front(), "EVALSHA");

@@ -23,7 +23,7 @@ class SingleRouter final : public RedisRouter {
  public:
   SingleRouter(const RedisOptions& options, RemoteWorker& worker)
       : RedisRouter(options, worker),
-        node_(options, worker, Connection::Purpose::kDecisions, options.servers.front(), *this) {}
+        node_(options, worker, Connection::Purpose::kPrimary, options.servers.front(), *this) {}
 
   std::vector<Connection*> servers() override { return {&node_.connection()}; }
 
