@@ -1,6 +1,5 @@
 -- Decides a batch of requests and writes what they change, in one step of the server. A line of
--- "-->" and a path is replaced by that file of src/ when this is built (cmake/EmbedScript.cmake);
--- the file may use the locals of its place here.
+-- "-->" and a path is replaced by that file of src/ when this is built (cmake/EmbedScript.cmake).
 --
 -- KEYS      the key of each request; several requests may have the same one
 -- ARGV[1]   a header, then the requests in the order of their keys; integers are little-endian
@@ -31,8 +30,23 @@
 --   for each part that is a ring or permits a summary (24): see ring_log.lua, concurrency.lua
 --   how much was taken (double), if the request takes as much as there is
 --
--- The algorithms' Lua stands within the loop, where it is two times as fast as functions would be.
 -- Numbers are doubles, so an instant is two of them: its lower (_l) and its upper (_h) 32 bits.
+--
+-- The algorithms' Lua stands within the loop, where it is two times as fast as functions would be,
+-- and decides one part by the locals of its place. It reads
+--   operation, cost, a_l to d (the part: see above), now_l, now_h, now (both as one), behind
+--   measures  whether it is asked only how much there is; operation is 8 then
+--   state     nil if the key is fresh for this limit; else the part's own state begins at `from`
+-- and sets
+--   from      behind its own state
+--   failure   kDamaged if the state cannot be right
+--   taken     if it measures: lowered to what is left. It leaves the next four alone then
+--   admitted  false if it denies
+--   part      if it admits, and the operation changes its state: the state afterwards
+--   part_end  with `part`: the last instant (ns) at which that state matters; 0 if it is fresh
+--   spare     raised to the time (ns) for which the value may be kept longer than that
+-- Rings also move slots_at behind their slots, append a summary to `summaries` and add to `pushes`.
+-- Permits have no state in the head, and set slots_at, `summaries`, `permits` and `freed`.
 local list, unpack, pack, sub, byte = unpack, struct.unpack, struct.pack, string.sub, string.byte
 local call, pcall = redis.call, redis.pcall
 local ceil, floor, min, max = math.ceil, math.floor, math.min, math.max
