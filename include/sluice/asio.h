@@ -11,16 +11,17 @@
 /// object must stay in place until the operation has started, which for coroutines is at the
 /// co_await. Keys are copied. Only async_acquire() and async_wait() can be cancelled.
 ///
-/// A handler runs on its associated executor, which has outstanding work until then, and never
-/// within the call that starts the operation; on another thread of the executor it may run before
-/// that call returns. A handler without one runs on a thread of Asio's system_executor.
+/// A handler runs on its associated executor (if it has none, on a thread of Asio's
+/// system_executor), and never within the call that starts the operation; on another thread of the
+/// executor it may run before that call returns. Until it runs, the executor has outstanding work.
 /// The handler receives the exceptions of the blocking function as std::exception_ptr; co_await and
 /// futures throw them.
 ///
 /// If the execution context (an io_context, a thread_pool) is destroyed first, the handler is
 /// destroyed without a call, as those of Asio's own operations are: async_acquire() is cancelled
-/// then; other operations still do what they were called for. A handler whose executor does not
-/// tell its context, as an any_completion_handler, needs a context that outlives the operation.
+/// then; other operations still do what they were called for. If the executor of a handler does not
+/// tell its context (that of an any_completion_handler does not), the context must outlive the
+/// operation.
 ///
 /// sluice.h does not include this header, since it needs only the standard library.
 

@@ -72,22 +72,23 @@ struct Decision {
   /// Never negative.
   std::int64_t remaining = 0;
   /// If denied: the shortest wait after which the same request would be admitted if no other
-  /// request for the key came first, or kNever. If allowed: 0. If acquire() denied a caller that
-  /// waited behind others, the numbers are those of the first in its queue, for the cost of that
-  /// one. If the store had denied none yet, as the caller was stopped early or too many wait, this
-  /// is a guess (5 ms).
+  /// request for the key came first, or kNever. If allowed: 0. A caller that acquire() has denied
+  /// while it waited behind others gets the numbers of the store's last denial: that of the first
+  /// caller in its queue, for the cost of that one. If the store has denied no caller of the queue
+  /// yet, this is 5 ms, which says nothing.
   std::chrono::nanoseconds retry_after{0};
   /// The time until the key is fresh, that is, behaves as if never seen; 0 if it is fresh. Of an
   /// `a & b`: until the binding part is.
   std::chrono::nanoseconds reset_after{0};
-  /// If allowed: how long the caller must wait before it goes ahead. Only leaky buckets and
-  /// reservations have delays; otherwise 0.
+  /// If allowed: how long after this decision the caller may go ahead. From check(): above 0 only
+  /// with a leaky_bucket, and the caller must wait. From reserve(): Reservation::wait() waits. From
+  /// acquire(), async_acquire() and acquire_all(): the caller has waited already.
   std::chrono::nanoseconds delay{0};
   /// The units that take_up_to() took; 0 for all other calls.
   std::int64_t taken = 0;
 
-  /// `if (limiter.check(key)) ...`: whether the caller may go ahead. Where `delay` is above 0 the
-  /// caller waits that long first.
+  /// `if (limiter.check(key)) ...`: the same as `allowed`. The caller may have to wait first: see
+  /// `delay`.
   explicit operator bool() const { return allowed; }
 
   /// True if all members are equal.

@@ -36,7 +36,7 @@ struct StoreHealth {
 
   /// The deadline of a decision: the option `deadline` of the URL.
   std::chrono::nanoseconds deadline{0};
-  /// From when a question was sent until its reply was read: the median of the last 1,024 replies.
+  /// From when a request was sent until its reply was read: the median of the last 1,024 replies.
   std::chrono::nanoseconds round_trip_p50{0};
   /// The 99th percentile of the same.
   std::chrono::nanoseconds round_trip_p99{0};
@@ -56,10 +56,9 @@ struct StoreHealth {
   /// time, and looked for the reply more than 1 ms after the deadline.
   std::uint64_t late_here = 0;
 
-  /// Answers of the store from which this process learned that a deciding clock is more than a
-  /// second behind the clock by which keys were written. The deciding clock is that of this process
-  /// (Memcached, `time=client`) or of a Redis server, which was then set back. Buckets deny for
-  /// that much longer.
+  /// How many answers of the store showed that a clock by which keys are decided is more than a
+  /// second behind: that of this process (Memcached, `time=client`), or that of a Redis server,
+  /// which was then set back. Buckets deny for that much longer.
   std::uint64_t clock_behind = 0;
   /// Which clock the last of these answers was about: "this process's clock", "the clock of redis
   /// 10.0.0.7:6379".

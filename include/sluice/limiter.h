@@ -50,10 +50,11 @@ using ReservationCallback = std::function<void(Reservation, std::exception_ptr)>
 /// cheap to construct. Limiters of the same limit name on one store share the states of their keys.
 /// For `concurrency` limits use ConcurrencyLimiter in permit.h.
 ///
-/// Every call is one atomic step of the store. If a number is out of range, it throws
+/// Every decision is one atomic step of the store. If a number is out of range, the call throws
 /// std::invalid_argument. If the store does not answer within its deadline, the failure policy of
-/// the store's URL (on_failure=) answers, and Decision::source says so; changes then apply to the
-/// local states of this process only. With on_failure=raise the call throws StoreError instead.
+/// the store's URL (on_failure=) answers, and Decision::source says so. With on_failure=local a
+/// charge, refund or block is then carried out in this process only; with allow and deny not at
+/// all, although its decision is allowed. With raise the call throws StoreError.
 ///
 /// Thread-safe, except for moving and destroying.
 class SLUICE_EXPORT Limiter {
@@ -87,19 +88,21 @@ class SLUICE_EXPORT Limiter {
   Decision peek(std::string_view key);
 
   /// Takes `cost` units and blocks until the caller may go ahead. `patience` is the timeout: the
-  /// longest wait that the caller accepts, at least 0. Buckets reserve future units at once; for
-  /// other limits the callers of this process wait in a queue for each key, and are served in
-  /// order; limiters of one name whose numbers differ have queues of their own. (Processes that
-  /// share a limit have no order: one that is farther from the store may get fewer units of it.)
+  /// longest wait that the caller accepts, at least 0. Once admitted, the caller has waited for the
+  /// `delay` of the decision already. If denied, Decision::ended tells why.
+  ///
+  /// Buckets reserve future units at once. For other limits the callers of this process wait in a
+  /// queue for each key, and are served in order; limiters of one name whose numbers differ have
+  /// queues of their own. (Processes that share a limit have no order: one that is farther from the
+  /// store may get fewer units of it.) If the failure policy denies (on_failure=deny), the store is
+  /// asked again, once a second.
+  ///
   /// Denies at once if the wait is known to be longer than `patience`, if a leaky_bucket that is
   /// the whole limit has no place in its queue, or if 100,000 callers wait already for keys of this
-  /// limit, or as many for units that they have reserved. (Of an `a & b` the wait of the binding
-  /// part is known: a caller may wait for that, and be denied then by another part, a bucket that
-  /// cannot admit it in time.) Also denies when `patience` has passed or `stop` is requested;
-  /// reserved units are then returned. If the failure policy denies (on_failure=deny), the store is
-  /// asked again, once a second. Once admitted, the caller has waited for the `delay` of the
-  /// decision. If not, Decision::ended tells whether it was denied, or ran out of time, or was
-  /// stopped. Throws std::system_error, and has taken nothing, if the caller has to wait and the
+  /// limit, or as many for units that they have reserved. (Of an `a & b` only the wait of the
+  /// binding part is known. So a caller may wait for that part, and then be denied by a bucket.)
+  /// Also denies when `patience` has passed or `stop` is requested; reserved units are then
+  /// returned. Throws std::system_error, and has taken nothing, if the caller has to wait and the
   /// system cannot start the library's timer thread.
   Decision acquire(std::string_view key, std::int64_t cost = 1,
                    std::chrono::nanoseconds patience = kForever, std::stop_token stop = {});
@@ -147,11 +150,11 @@ class SLUICE_EXPORT Limiter {
   /// bucket keeps the time until it is full again: see docs/limits.md. Callers that wait in
   /// acquire() ask again at once, by the new limit; units that they had reserved are returned.
   ///
-  /// Throws std::invalid_argument if the name differs, and StoreError if keys would have to start
-  /// fresh that another limiter uses, or that the store is being charged for with what was admitted
-  /// while it was lost (try again after a moment); also if this Limiter has had 10,000 limits: it
-  /// keeps every limit that it has had, so that concurrent calls need no lock, and counts a limit
-  /// again each time that its keys start fresh.
+  /// Throws std::invalid_argument if the name differs. Throws StoreError if the keys would have to
+  /// start fresh and another limiter uses them, or the store is being charged with units that this
+  /// process admitted for them while the store was lost (try again after a moment). Also if this
+  /// Limiter has had 10,000 limits: it keeps each, so that concurrent calls need no lock, and
+  /// counts a limit again each time that its keys start fresh.
   void set_limit(Limit limit);
 
   /// The current limit. The reference is valid as long as the Limiter.
@@ -160,11 +163,12 @@ class SLUICE_EXPORT Limiter {
   /// @name Asynchronous calls
   /// Each does what the blocking call of its name does, without blocking. The callback is called
   /// once, with the result or the exception of the blocking call. If the result is available at
-  /// once, as always with the memory store, the callback runs before the call returns; otherwise it
-  /// runs on a thread of the library. Keys are copied, and the Limiter may be destroyed while calls
-  /// are pending. Requests that are pending when the store is destroyed complete as if the store
-  /// did not answer, on the thread that lets go of its last share: that must hold no lock that
-  /// callbacks take. A pending async_acquire() or async_reserve() keeps the store open.
+  /// once, as with the memory store unless async_acquire() has to wait, the callback runs before
+  /// the call returns; otherwise it runs on a thread of the library. Keys are copied, and the
+  /// Limiter may be destroyed while calls are pending. Requests that are pending when the store is
+  /// destroyed complete as if the store did not answer, on the thread that lets go of its last
+  /// share: that must hold no lock that callbacks take. A pending async_acquire() or
+  /// async_reserve() keeps the store open.
   /// @{
 
   /// check()
@@ -244,10 +248,11 @@ SLUICE_EXPORT Decision check_all(ClaimList claims, std::span<Decision> parts);
 /// for longest. A caller that is the first there asks for all claims again, and goes to the queue
 /// of another claim, at its end, if that now denies for longest: while callers of single claims
 /// keep coming, it may wait until its timeout. It does not wait behind those in the queues of its
-/// other claims, and may take units for which they wait. A caller that is stopped while it waits
-/// for reserved units is told the rest of that wait as retry_after, beside the numbers of the claim
-/// that was binding before they were returned. Throws as check_all(); but what only the store finds
-/// out, it throws when it first asks the store, which may be after a wait behind other callers.
+/// other claims, and may take units for which they wait. If a caller is stopped while it waits for
+/// reserved units, they are returned; retry_after is then the rest of that wait, and the other
+/// numbers are those of the claim that was binding. Throws as check_all(). What only the store can
+/// tell (that keys are in different slots), it throws when it first asks the store, which may be
+/// after a wait behind other callers.
 SLUICE_EXPORT Decision acquire_all(ClaimList claims, std::chrono::nanoseconds patience = kForever,
                                    std::stop_token stop = {});
 

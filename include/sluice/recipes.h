@@ -70,7 +70,8 @@ class SLUICE_EXPORT Throttle {
   Throttle& allow(std::int64_t runs);
   /// The length of the window: 1 ns to 2^61 ns. Default: 1 s.
   Throttle& every(std::chrono::nanoseconds window);
-  /// The timeout for waiting until a run is allowed: at least 0. Default: 0, does not wait.
+  /// The timeout for waiting until a run is allowed: at least 0. Default: 0, does not wait. (The
+  /// name is Laravel's: this does not block the key, as Limiter::block() does.)
   Throttle& block(std::chrono::nanoseconds patience);
 
   /// Calls `run` if the limit admits it within the timeout, else `refuse`. Both may take the
@@ -121,7 +122,8 @@ class SLUICE_EXPORT Funnel {
   /// The lease: how long the permit of a crashed process counts, 1 ns to 2^61 ns. Default: 60 s.
   /// The permit of a running function is renewed, however long it runs.
   Funnel& release_after(std::chrono::nanoseconds lease);
-  /// The timeout for waiting for a permit: at least 0. Default: 0, does not wait.
+  /// The timeout for waiting for a permit: at least 0. Default: 0, does not wait. (The name is
+  /// Laravel's: this does not block the key, as Limiter::block() does.)
   Funnel& block(std::chrono::nanoseconds patience);
 
   /// As Throttle::then(). The permit is released when `run` returns or throws. `run` may take the

@@ -8,7 +8,7 @@
 ///     sluice::Limiter login(store, sluice::Limit("sliding_log 5/10m", "login"));
 ///
 ///     sluice::Decision decision = login.check("203.0.113.7");
-///     if (decision) go_ahead_after(decision.delay);  // Only a leaky_bucket has a delay above 0.
+///     if (decision) go_ahead_after(decision.delay);  // check(): above 0 only with a leaky_bucket.
 ///     else tell_to_retry_after(decision.retry_after);
 ///
 /// A Limit (limit.h) defines what is allowed. open_store (store.h) opens the store that keeps the

@@ -52,7 +52,7 @@ class SLUICE_EXPORT StoreError : public std::runtime_error {
 ///     sentinel_user=, sentinel_password=    for redis+sentinel://, what the sentinels ask for
 ///     db=0, user=, password= for unix://; these two override those before the path
 ///
-/// Memcached has the options prefix, deadline (of a batch, that of the whole batch), connections,
+/// Memcached has the options prefix, deadline (for a batch: of the whole batch), connections,
 /// tls=no|yes and, with tls=yes, the same options for TLS.
 ///
 /// For Redis and Memcached, these options say how a Limiter answers if the store does not:
@@ -65,13 +65,15 @@ class SLUICE_EXPORT StoreError : public std::runtime_error {
 ///     local_share=1/N        local states admit one Nth of each limit, rounded down; N is from 1
 ///                            to 1000 (default 1/1)
 ///
-/// With on_failure=local, a key of which the store last said that r units remain admits at most r
-/// more in this process; a key that the store denied stays denied until its retry_after. Only a key
-/// that this process has never asked about begins fresh. Of permits, a process knows only its own:
-/// it grants the others, whatever the store said. Units that local states admit are charged
-/// to the store when it answers again, for at most 16,384 keys, if they still count then and the
-/// store cannot have charged them already. If the store does not answer a charge, refund, block or
-/// reset, it is applied to the local states only; what a charge took is charged to the store later.
+/// With on_failure=local, a key of which the store last said that r units remain admits those r in
+/// this process, and then what its limit returns with time (a bucket refills, the next window has
+/// its whole limit). A key that the store denied stays denied until its retry_after. Only a key
+/// that this process has never asked about begins fresh. Of permits, a process knows only those
+/// that it holds: it grants up to the limit less these, whatever the store said. Units that local
+/// states admit are charged to the store when it answers again, for at most 16,384 keys, if they
+/// still count then and the store cannot have charged them already. If the store does not answer a
+/// charge, refund, block or reset, it is applied to the local states only; units of a charge are
+/// then charged to the store under the same conditions.
 ///
 /// This option saves calls for keys that the store has denied:
 ///
@@ -80,10 +82,11 @@ class SLUICE_EXPORT StoreError : public std::runtime_error {
 ///                            1d; default 1s)
 ///
 /// The rule is the same for check, acquire, reserve and take_up_to, alone, in batches and for `&`:
-/// a request is denied again if the store has denied its key under a limit with the same numbers,
-/// at the same or a smaller cost and with the same or a longer patience. take_up_to is denied again
-/// if the store has denied one unit. So a reset, a refund or the end of a block in one process is
-/// seen by all others after that duration. check_all, check_parts and permits always ask the store.
+/// a request is denied again if the store has denied an easier one for the same key, under the same
+/// numbers: with the same or a smaller cost, and the same or a longer patience. take_up_to is
+/// denied again if the store has denied one unit. So a reset, a refund or the end of a block in one
+/// process is seen by all others after that duration. check_all, check_parts and permits always ask
+/// the store.
 ///
 /// Decision::source says which of these answered.
 ///
