@@ -171,7 +171,8 @@ class FallbackStore::Settling {
     if (store_.answers_ == nullptr) return;
     const FallbackSpace& space = FallbackSpace::of(subject);
     const Operation operation = request.operation;
-    // Once more (as before sending), whatever the answer: it may have been done.
+    // As before sending: a denial that was recorded while this refund or reset was in flight may be
+    // older than it. Whatever the answer: the store may have carried it out.
     store_.ask_again_after(request, subject);
     if (answer.source != Source::kStore) return;
     if (store_.local_ != nullptr && store_.local_->mirrors(request)) {

@@ -83,14 +83,14 @@ struct FallbackCounters {
 ///
 /// Requests that are pending when it is destroyed are completed by the policy.
 ///
-/// Thread-safe. All callers share two locks: one of open_space() and replace_space(), and one under
-/// which the local states of units answer, or repeat an answer (see LocalFallback::mirrors()): with
-/// a local_share each answer.
+/// Thread-safe. All callers share two locks. One is held while a space is opened or replaced, the
+/// other while the local states of units change: when they answer, and when they mirror an answer
+/// of the inner store (LocalFallback::mirrors()), which with a local_share is every answer.
 class FallbackStore final : public BatchStore, private Batch::OuterStore {
  public:
-  /// The caller gives up its share of `inner`: when this is destroyed, `inner` must answer no
-  /// batch of this any more, except within its destructor.
-  /// Throws StoreError where the options are out of range, or the system has no random bytes.
+  /// The caller keeps no share of `inner`: this object must be the one that destroys it, so that no
+  /// batch is answered after this object is gone. Throws StoreError where the options are out of
+  /// range, or the system has no random bytes.
   FallbackStore(std::shared_ptr<Store> inner, const FallbackOptions& options);
 
   std::shared_ptr<Space> replace_space(const std::shared_ptr<Space>& held,
@@ -123,7 +123,8 @@ class FallbackStore final : public BatchStore, private Batch::OuterStore {
   using Subject = Batch::Subject;
 
   Instant decided_at(Instant now) const { return now == kStoreTime ? clock_.now() : now; }
-  /// Batches of several requests read the clock, so that they differ: see LastAnswers::record().
+  /// When the answers arrived. For a batch of several requests the clock is read now:
+  /// LastAnswers::record() tells such batches apart by this instant.
   Instant arrived_at(const Batch& batch) const {
     const bool is_known =
         batch.arrived.time_since_epoch().count() != 0 && batch.decisions().size() == 1;
@@ -156,7 +157,7 @@ class FallbackStore final : public BatchStore, private Batch::OuterStore {
   static constexpr std::size_t kKeptNames = 1024;
 
   const FallbackOptions options_;
-  const Clock clock_;                           // Compared only with itself, not with a store's.
+  const Clock clock_;                           // Never compared with the inner store's.
   const std::unique_ptr<LocalFallback> local_;  // Null unless the policy is local.
   const HashSecret secret_;  // The same as that of the local states: a key is hashed once.
   const std::shared_ptr<LastAnswers> answers_;  // Null if nothing of them is used.

@@ -210,8 +210,9 @@ void AcceptedConnection::go_on_after_others() {
   post([=](AcceptedConnection& self) { self.post(next_turn); });
 }
 
-/// Says until when the peer must send the next request, or the rest of one. What it sends of one
-/// request moves the deadline only with the first byte, or with the output it is worth.
+/// Sets until when the peer must send the next request, or the rest of one. The time begins anew
+/// when the first byte of a request has come, when the request is complete, and when output was
+/// made; further bytes of a request do not prolong it.
 void AcceptedConnection::await_input(bool has_part, bool has_written) {
   const bool had_part = std::exchange(has_part_, has_part);
   if (had_part == has_part && !has_written) return;

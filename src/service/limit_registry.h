@@ -21,9 +21,8 @@ class UnknownLimit final : public InvalidLimit {
   UnknownLimit(std::string_view name, const NamedLimits& named);
 };
 
-/// Finds the limit that a client names: by the name of a limit, or by an
-/// expression, which is parsed once and remembered. (The limits of CL.THROTTLE have no name:
-/// resp/throttle_limits finds them.)
+/// Finds the limit that a client names: by the name of a limit, or by an expression, which is
+/// parsed once and remembered.
 ///
 /// Not thread-safe, so that a look-up costs a hash and no lock: each thread has its own registry,
 /// and all registries of a server share the store, so that they lead to the same keys.

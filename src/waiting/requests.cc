@@ -48,9 +48,9 @@ bool has_later(const LimitDefinition& limit) {
   return !std::ranges::all_of(limit.parts, is_bucket);
 }
 
-// Whether a token bucket denies because the wait would exceed the timeout: as both get shorter,
-// that stays so, whatever other parts the limit has. (Which part of a claim binds is not known if
-// there are several claims.)
+// Whether a token bucket denies because the wait would exceed the timeout. Both get shorter at the
+// same rate, so it denies a later request, too, whatever other parts the limit has. (Which part of
+// a claim binds is not known if there are several claims.)
 bool exceeds_timeout(const AcquireRequest& request, const AcquireOutcome& denied) {
   if (request.claims.size() > 1 || request.until == TimerQueue::kEndOfTime) return false;
   const auto& parts = denied.bound().limit.definition().parts;

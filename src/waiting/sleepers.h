@@ -18,12 +18,11 @@ namespace sluice {
 
 /// Why a caller that waits for reserved units is woken.
 enum class Waking : std::uint8_t {
-  kReady,    ///< The units are there: the caller may go ahead.
-  kStopped,  ///< The caller's stop token was requested to stop.
-  // Another caller of this process has
-  kReset,     ///< reset the key, and so forgotten the reservation;
-  kBlocked,   ///< blocked the key;
-  kReplaced,  ///< replaced the limit.
+  kReady,     ///< The units are there: the caller may go ahead.
+  kStopped,   ///< The caller's stop token was requested to stop.
+  kReset,     ///< Another caller of this process has reset the key: the reservation is forgotten.
+  kBlocked,   ///< Another caller of this process has blocked the key.
+  kReplaced,  ///< Another caller of this process has replaced the limit.
 };
 
 /// The callers of this process that have reserved units of the keys of one space and wait until the

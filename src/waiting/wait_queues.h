@@ -27,12 +27,11 @@ namespace sluice {
 /// functions below are thread-safe.
 ///
 /// A queue is first come, first served. Only the first caller of a queue asks the store, one
-/// request at a time. It asks when it comes to an empty queue, or when the one before it has left
-/// (of callers that wait for permits: if that one had asked, when its answer has come): more may be
-/// there than when it was denied. And again
+/// request at a time. It asks when it comes to an empty queue. When it has left, the next one is
+/// the first, and asks: for units at once, since it may want less; for a permit only if an answer
+/// of the store has ended the other's wait, or comes after the other has left. The first asks again
 /// - when a permit or units were returned in this process, the key was reset or its limit was
-///   changed in this process, or the store reports a released permit
-///   (Store::watch());
+///   changed in this process, or the store reports a released permit (Store::watch());
 /// - when the `retry_after` of its denial is over;
 /// - for units of a store that other processes share, also once a second, since another process may
 ///   have given some back, reset the key or raised the limit;
@@ -40,9 +39,10 @@ namespace sluice {
 ///   to kMostPause, with jitter, so that processes do not ask in step. If the store does not report
 ///   releases, and the queue has been granted nothing for kPassedOver (longer than a run of grants
 ///   of another process, see ReleaseFairness), the pauses are at most kMostPausePassedOver.
-/// A caller leaves the queue when it is granted or denied for good (kNever), when its timeout is
-/// over, or when the key is blocked. The next one is the first then, and asks as said above. If the
-/// store grants a caller that has left already, the grant is returned to the store.
+///
+/// A caller leaves the queue when it is granted, when it cannot be admitted within its timeout,
+/// when its timeout is over, when it is stopped, or when the key is blocked. If the store grants a
+/// caller that has left already, the grant is returned to the store.
 ///
 /// Within a queue no caller overtakes another: a caller that arrives later asks the store directly
 /// only if the queue is empty, or if its cost can never be admitted. A caller with several claims

@@ -120,7 +120,8 @@ void RedisRouter::flush() {
   for (Connection* connection : std::exchange(touched_, {})) connection->flush();
 }
 
-// A batch of one call, on a cluster a batch of one request, waits for no other.
+// A batch that fits into one call (on a cluster: of one request) waits for no other call, so its
+// deadline counts from its beginning.
 std::optional<RemoteWorker::Clock::time_point> RedisRouter::sent_at(const PendingRequest& request) {
   const std::size_t in_one_call = is_cluster() ? 1 : ScriptCall::kMaxRequests;
   const bool is_one_call = request.batch->requests.size() <= in_one_call;

@@ -78,7 +78,9 @@ class ScriptCall {
   std::string_view read_unit(std::size_t i, std::string_view& rest) const;
 
   const std::uint32_t number_;
-  const Instant near_;  // Near the instant of the decisions; windows are named by it.
+  // An instant near that of the decisions. The script is given the start of the window that
+  // contains it, and finds the present window from there.
+  const Instant near_;
   Instant now_ = 0;
   std::vector<PendingRequest*> requests_;
   std::map<std::size_t, std::vector<AnswerLayout>> forgotten_;  // By their place in requests_.

@@ -158,7 +158,8 @@ class RemoteWorker final {
   Clock::time_point routed_at_;
   bool leave_ = false;   // The leading caller must pass the lead on.
   bool served_ = false;  // The worker thread has begun a batch since it took the lead.
-  bool ended_ = false;   // stop() was called. Read by other threads too, which stop() excludes.
+  // stop() was called. Other threads read it too, but none uses this object during stop().
+  bool ended_ = false;
 
   std::mutex mutex_;
   std::condition_variable lead_given_;  // Wakes the worker thread: lead_ is kWorker.
