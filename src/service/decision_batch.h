@@ -69,7 +69,7 @@ class PendingAnswers {
 class DecisionBatch {
  public:
   static constexpr std::size_t kMaxRequests = 64;
-  /// As how many of them a request counts for which the memory store opens a space: that may take
+  /// A request for which the memory store opens a space counts as this many: to open one can take
   /// as long as so many decisions.
   static constexpr std::size_t kOpening = 16;
 
@@ -77,11 +77,11 @@ class DecisionBatch {
   DecisionBatch(std::shared_ptr<Store> store, OutcomeCounters& counters)
       : store_(std::move(store)), answers_later_(store_->answers_later()), counters_(counters) {}
 
-  /// As how many of kMaxRequests a request counts for which its thread has asked the store to open
-  /// so many spaces: more than one only for a list of limits, which is a batch of its own. A store
-  /// elsewhere has no work with a space.
-  std::size_t weight(std::size_t opened) const {
-    return opened == 0 || answers_later_ ? 1 : kOpening;
+  /// How much of kMaxRequests a request uses up. `opens_space`: to find its limit, the store was
+  /// asked to open a space. (That costs a store on another machine nothing. A list of limits may
+  /// open several, but is a batch of its own.)
+  std::size_t weight(bool opens_space) const {
+    return opens_space && !answers_later_ ? kOpening : 1;
   }
 
   /// Begins with no requests; drops those of an earlier read that an exception ended.

@@ -37,7 +37,7 @@ void CheckList::ask(ThreadState& thread, DecisionReplies& replies) {
       append_problem(others, problem);
       others += ',';
     }
-    added += batch.weight(thread.context.limits.opened() - opened);
+    added += batch.weight(thread.context.limits.opened() != opened);
   }
 }
 

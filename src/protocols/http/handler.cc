@@ -90,7 +90,7 @@ StreamHandler::Progress Handler::run_requests(std::string_view input, std::strin
         refuse(parser_.problem(), output);
         break;
     }
-    left -= std::min(left, context.batch.weight(context.limits.opened() - opened));
+    left -= std::min(left, context.batch.weight(context.limits.opened() != opened));
   }
   return {.consumed = consumed, .next = Next::kMore};
 }

@@ -155,7 +155,7 @@ inline void Handler::run(CommandContext& context) {
   const std::size_t opened = thread_->opened();
   --context.room;
   run_command(context, parser_.arguments());
-  const std::size_t others = thread_->context.batch.weight(thread_->opened() - opened) - 1;
+  const std::size_t others = thread_->context.batch.weight(thread_->opened() != opened) - 1;
   context.room -= std::min(context.room, others);
 }
 
