@@ -358,9 +358,10 @@ Request FallbackStore::in_local(const Subject& subject, const Request& request) 
   return local;
 }
 
-// Returns of what the policy or the local states gave are answered here, without the inner store.
-bool FallbackStore::is_answered_here(const Subject& subject, const Request& request, Instant now,
-                                     Instant& sent, Decision& decision) {
+// Answers the request without the inner store, if it can: a return of what the policy or the local
+// states gave, or a request that the store has just denied. Returns whether it did.
+bool FallbackStore::answer_inline(const Subject& subject, const Request& request, Instant now,
+                                  Instant& sent, Decision& decision) {
   if (is_return(request.operation) && request.giver == Source::kPolicy) {
     decision = policy_decision(OnFailure::kAllow, {&request, 1});
     return true;
@@ -374,13 +375,14 @@ bool FallbackStore::is_answered_here(const Subject& subject, const Request& requ
     note_local(subject, request, decision, at, false);
     return true;
   }
-  return is_denied_again(subject, request, now, sent, decision);
+  return repeat_denial(subject, request, now, sent, decision);
 }
 
-// Called in the order of the batch: a take after a refund or reset of its key is not denied from
-// what is remembered. Permits always ask: one may be released long before retry_after.
-bool FallbackStore::is_denied_again(const Subject& subject, const Request& request, Instant now,
-                                    Instant& sent, Decision& decision) {
+// Answers the request by a remembered denial, if there is one. Returns whether it did. Called in
+// the order of the batch: a take after a refund or reset of its key is not denied from what is
+// remembered. Permits always ask: one may be released long before retry_after.
+bool FallbackStore::repeat_denial(const Subject& subject, const Request& request, Instant now,
+                                  Instant& sent, Decision& decision) {
   FallbackSpace& space = FallbackSpace::of(subject);
   if (answers_ == nullptr || space.lends) return false;
   const KeyName name = name_of(subject);
@@ -425,7 +427,7 @@ std::unique_ptr<Batch> FallbackStore::left_to_ask(std::unique_ptr<Batch> batch) 
   for (std::size_t i = 0; i < requests.size(); ++i) {
     const Subject subject{.space = requests[i].space, .key = hash_key(requests[i].key, secret_)};
     if (batch->is_together() ||
-        !is_answered_here(subject, requests[i], batch->now(), sent, batch->decisions()[i])) {
+        !answer_inline(subject, requests[i], batch->now(), sent, batch->decisions()[i])) {
       subjects.push_back(subject);
     }
   }

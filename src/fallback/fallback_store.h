@@ -131,17 +131,17 @@ class FallbackStore final : public BatchStore, private Batch::OuterStore {
     return batch.now() == kStoreTime && is_known ? clock_.at(batch.arrived)
                                                  : decided_at(batch.now());
   }
-  /// A lower bound of the send time, at most a few milliseconds earlier. is_denied_again() uses the
+  /// A lower bound of the send time, at most a few milliseconds earlier. repeat_denial() uses the
   /// exact time for keys that were denied.
   Instant sent_at(Instant now) const { return now == kStoreTime ? clock_.now_cheaply() : now; }
 
   static KeyName name_of(const Subject& subject);
   static Request in_local(const Subject& subject, const Request& request);
   void ask_again_after(const Request& request, const Subject& subject);
-  bool is_answered_here(const Subject& subject, const Request& request, Instant now, Instant& sent,
-                        Decision& decision);
-  bool is_denied_again(const Subject& subject, const Request& request, Instant now, Instant& sent,
-                       Decision& decision);
+  bool answer_inline(const Subject& subject, const Request& request, Instant now, Instant& sent,
+                     Decision& decision);
+  bool repeat_denial(const Subject& subject, const Request& request, Instant now, Instant& sent,
+                     Decision& decision);
   std::unique_ptr<Batch> left_to_ask(std::unique_ptr<Batch> batch);
   static std::unique_ptr<Batch> take_open(std::unique_ptr<Batch> batch);
   static void want_parts(Batch& batch);
