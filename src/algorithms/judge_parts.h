@@ -54,7 +54,7 @@ template <class Judge>
 PartDecisions judge_parts(std::size_t parts, Operation operation, const Call& call,
                           const JudgedTogether& known, Judge judge) {
   const bool is_blocked = call.now < known.blocked_until;
-  const bool is_denied = is_blocked && takes(operation, call.cost);
+  const bool is_denied = is_blocked && can_be_denied(operation, call.cost);
   PartDecisions decisions;
   bool allowed = known.others_admit && !is_denied;
   for (std::size_t i = 0; i < parts; ++i) {

@@ -11,20 +11,20 @@
 
 namespace sluice {
 
-/// Whether a block denies the operation. It denies operations that take units; refunds and charges
-/// are not affected.
-constexpr bool takes(Operation operation, std::int64_t cost) {
+/// Whether the request may be denied, and counts as a decision: a kTake or kTakeUpTo of at least
+/// one unit. (A charge takes units, too, but neither a limit nor a block denies it.)
+constexpr bool can_be_denied(Operation operation, std::int64_t cost) {
   return cost > 0 && (operation == Operation::kTake || operation == Operation::kTakeUpTo);
 }
 
 /// The decision of a limit, or of one part of an `&`, for a blocked key. `decision` is that without
 /// the block; for a take that would be admitted, it is that of a peek. REQUIRES: now < until.
-inline Decision block_decision(Decision decision, bool takes, Instant now, Instant until) {
+inline Decision block_decision(Decision decision, bool is_take, Instant now, Instant until) {
   assert(now < until);
   const std::chrono::nanoseconds left(until - now);
   decision.remaining = 0;
   decision.reset_after = std::max(decision.reset_after, left);
-  if (!takes) return decision;
+  if (!is_take) return decision;
   decision.allowed = false;
   decision.retry_after = std::max(decision.retry_after, left);
   return decision;

@@ -29,7 +29,7 @@ Decision policy_decision(OnFailure policy, std::span<const Request> requests) {
   assert(policy == OnFailure::kAllow || policy == OnFailure::kDeny);
   const bool denied =
       policy == OnFailure::kDeny && std::ranges::any_of(requests, [](const Request& request) {
-        return takes(request.operation, request.cost);
+        return can_be_denied(request.operation, request.cost);
       });
   const std::chrono::seconds wait(denied ? kPolicyWait : std::chrono::seconds(0));
   const auto decision = [&](const Decision& one) -> Decision {

@@ -66,7 +66,7 @@ class FallbackStore::FallbackSpace final : public Space {
 
   /// Counts the decision of a request, or of several asked together of which this is one.
   void count(const Request& request, const Decision& decision) {
-    if (!takes(request.operation, request.cost)) return;
+    if (!can_be_denied(request.operation, request.cost)) return;
     const auto source = static_cast<std::size_t>(decision.source);
     decisions_[decision.allowed ? 1 : 0][source].fetch_add(1, std::memory_order_relaxed);
   }
@@ -150,7 +150,7 @@ class FallbackStore::Settling {
     if (!is_lost) return;
     const bool may_be_lent = decision.taken == kTakenUnknown &&
                              FallbackSpace::of(subjects[0]).lends &&
-                             takes(request.operation, request.cost);
+                             can_be_denied(request.operation, request.cost);
     answer_by_policy(subjects, requests, decision);
     // So the caller knows that the inner store may count the permit, and can release it there.
     if (may_be_lent) decision.taken = kTakenUnknown;
@@ -245,7 +245,8 @@ class FallbackStore::Settling {
     std::optional<std::size_t> denying;
     for (std::size_t i = 0; i < requests.size(); ++i) {
       Decision one;
-      if (!takes(requests[i].operation, requests[i].cost) || FallbackSpace::of(subjects[i]).lends ||
+      if (!can_be_denied(requests[i].operation, requests[i].cost) ||
+          FallbackSpace::of(subjects[i]).lends ||
           !store_.answers_->denies(name_of(subjects[i]), requests[i], at, one,
                                    LastAnswers::Answers::kNo) ||
           (denying && one.retry_after <= decision.retry_after)) {
@@ -388,8 +389,8 @@ bool FallbackStore::repeat_denial(const Subject& subject, const Request& request
   const KeyName name = name_of(subject);
   ask_again_after(request, subject);
   // The decisions of the parts are not remembered with a denial.
-  if (!takes(request.operation, request.cost) || now != kStoreTime || !request.parts.empty() ||
-      !answers_->was_denied(name, sent)) {
+  if (!can_be_denied(request.operation, request.cost) || now != kStoreTime ||
+      !request.parts.empty() || !answers_->was_denied(name, sent)) {
     return false;
   }
   // The exact time: else a denial of a few nanoseconds would last until the next tick.

@@ -47,7 +47,7 @@ void LastAnswers::ToldEntry::tell(const Decision& decision, Instant at, Instant 
 
 // REQUIRES: until != 0; the request takes units.
 bool LastAnswers::Denial::covers(const Request& request) const {
-  assert(until != 0 && takes(request.operation, request.cost));
+  assert(until != 0 && can_be_denied(request.operation, request.cost));
   if (request.operation == Operation::kTakeUpTo) {
     return cost == 1 && patience_ns == kDefaultPatience;
   }
@@ -59,7 +59,7 @@ bool LastAnswers::Denial::covers(const Request& request) const {
 
 bool LastAnswers::Denial::is_over(const Request& request, const Decision& answer) const {
   assert(until != 0 && answer.allowed);
-  const bool takes_units = takes(request.operation, request.cost);
+  const bool takes_units = can_be_denied(request.operation, request.cost);
   if (numbers != numbers_hash(request)) return takes_units;
   if (takes_units && covers(request)) return true;
   // As much as remains of all parts is allowed, but for a delay longer than the patience.
@@ -97,7 +97,7 @@ void LastAnswers::record(const KeyName& name, const Request& request, const Deci
                          std::optional<Instant> sent, Instant at, Instant since) {
   const std::size_t number = number_of(name);
   Shard& shard = shards_[number];
-  const bool takes_units = sent && takes(request.operation, request.cost);
+  const bool takes_units = sent && can_be_denied(request.operation, request.cost);
   const std::lock_guard lock(shard.lock);
   const bool is_denial = takes_units && !told.allowed && told.retry_after != kNever &&
                          request.operation == Operation::kTake && *sent > shard.cleared_at;

@@ -227,7 +227,7 @@ Decision LocalFallback::answer_for_permit(Request request, Instant now) {
   request.limit = &share;
   Decision decision;
   // No algorithm knows a limit of none.
-  if (permits == 0 && takes(request.operation, request.cost)) {
+  if (permits == 0 && can_be_denied(request.operation, request.cost)) {
     decision = {.retry_after = kPolicyWait};
   } else {
     decision = store_.decide_one(request, now);

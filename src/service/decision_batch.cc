@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "algorithms/limit_definition.h"
+#include "core/block.h"
 #include "service/claims.h"
 #include "waiting/returns.h"
 
@@ -49,9 +50,8 @@ std::optional<Decision> override_decision(LimitOverride::Kind kind, const Reques
                     .taken = takes_up_to ? request.cost : 0};
   }
   if (kind != LimitOverride::Kind::kDeny) return std::nullopt;
-  const bool takes =
-      request.operation == Operation::kTake || request.operation == Operation::kTakeUpTo;
-  Decision decision{.allowed = !takes || request.cost == 0, .source = Source::kOverride};
+  Decision decision{.allowed = !can_be_denied(request.operation, request.cost),
+                    .source = Source::kOverride};
   if (!decision.allowed) decision.retry_after = kNever;
   return decision;
 }

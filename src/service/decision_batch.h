@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "core/batch.h"
+#include "core/block.h"
 #include "core/store.h"
 #include "service/answers.h"
 #include "service/named_limits.h"
@@ -144,7 +145,7 @@ class DecisionBatch {
     // has changed it.
     const bool may_take =
         request.operation == Operation::kTake || request.operation == Operation::kTakeUpTo;
-    slot.is_counted = may_take && request.cost > 0;
+    slot.is_counted = can_be_denied(request.operation, request.cost);
     slot.may_be_local = slot.may_be_local || may_take || request.giver != Source::kStore;
     slot.others_before = static_cast<std::uint32_t>(answers_.other_replies.size());
     answers_.slots.push_back(slot);

@@ -30,14 +30,14 @@ bool each(std::span<AnyMember> members, std::span<Judged> judged, Visit visit) {
 
 // Whether a block denies the member's request.
 bool is_denied_by_block(const Member& member, Instant now) {
-  return takes(member.request.operation, member.request.cost) && now < member.blocked_until;
+  return can_be_denied(member.request.operation, member.request.cost) && now < member.blocked_until;
 }
 
 // Makes the decision of each part final.
 void apply_blocks(std::span<const Member> members, Instant now, std::span<Judged> judged) {
   each(members, judged, [&](const Member& member, std::span<Judged> own) {
     if (now >= member.blocked_until) return true;
-    const bool taking = takes(member.request.operation, member.request.cost);
+    const bool taking = can_be_denied(member.request.operation, member.request.cost);
     for (Judged& one : own) {
       one.decision = block_decision(one.decision, taking, now, member.blocked_until);
     }
@@ -391,7 +391,7 @@ const Member* Table::reserve_all(std::span<Member> members, Instant now, std::sp
     counters_.refused_full.fetch_add(1, std::memory_order_relaxed);
     // A key with a state keeps its limit, and what is no take is not said to be done.
     member.is_unrecorded = options_.allow_when_full && key_cell(member.place) == 0 &&
-                           takes(request.operation, request.cost);
+                           can_be_denied(request.operation, request.cost);
     if (!member.is_unrecorded) without_room = &member;
     for (Judged& one : own) one.decision.source = Source::kFull;
     return member.is_unrecorded;

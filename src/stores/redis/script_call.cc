@@ -224,7 +224,7 @@ bool read_answer(std::string_view& rest, Answer& answer) {
 bool decide_permits(const Concurrency::Params& params, const Answer& answer, const Call& call,
                     Decision& decision) {
   const Operation operation = answer.request.operation;
-  const bool taking = takes(operation, call.cost);
+  const bool taking = can_be_denied(operation, call.cost);
   Concurrency::Held held;
   if (!read_held(answer.pieces.tail, held)) return false;
   if (held.count > 0 && held.last_ns <= answer.now) return false;
