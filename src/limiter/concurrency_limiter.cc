@@ -30,7 +30,7 @@ class ConcurrencyLimiter::Impl final : public LimiterCore {
     const Decision& decision = made.decision_ = outcome.decision;
     if (!decision.allowed) return made;
     if (leases_->is_shared() && decision.remaining == 0 && decision.source == Source::kStore) {
-      queues().fairness().granted(key, outcome.asked);
+      queues().fairness().granted(key, outcome.asked_at);
     }
     made.lease_ = leases_->hold(std::move(key), outcome);
     return made;

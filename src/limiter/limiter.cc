@@ -57,12 +57,13 @@ Limiter::~Limiter() = default;
 Limiter::Limiter(Limiter&&) noexcept = default;
 Limiter& Limiter::operator=(Limiter&&) noexcept = default;
 
-// The timeout begins here.
+// acquire() asks the store without reading the clock. So the timeout begins here, after that
+// answer, and the store counts as asked now.
 Decision Limiter::Impl::wait(std::string_view key, std::int64_t cost, nanoseconds patience,
                              std::optional<AcquireOutcome> asked,
                              const std::stop_token& stop) const {
   const TimerQueue::TimePoint begun = now();
-  if (asked) asked->asked = begun;
+  if (asked) asked->asked_at = begun;
   return sluice::acquire({claim(key, cost), TimerQueue::later(begun, patience)}, std::move(asked),
                          stop);
 }
@@ -199,8 +200,8 @@ void Limiter::async_reserve(std::string_view key, std::int64_t cost, nanoseconds
 // A caller that is admitted at once reads no clock, and makes nothing that waiting needs.
 Decision Limiter::acquire(std::string_view key, std::int64_t cost, nanoseconds patience,
                           std::stop_token stop) {
-  // Read before the limit: a caller that is then delayed by a limit that has been replaced since
-  // asks again.
+  // Before bound(): if set_limit() replaces that limit, the count has changed, and a caller that
+  // then waits for reserved units asks again under the new limit.
   const std::uint64_t wakings = Sleepers::wakings();
   const BoundLimit& bound = impl_->bound();
   const Request request = to_reserve(bound, key, cost, patience);

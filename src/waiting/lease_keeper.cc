@@ -43,7 +43,7 @@ std::shared_ptr<Lease> LeaseKeeper::hold(std::string key, const AcquireOutcome& 
   assert(granted.is_granted());
   auto lease = std::make_shared<Lease>(shared_from_this(), std::move(key), granted);
   const std::lock_guard lock(mutex_);
-  schedule(lease, TimerQueue::later(granted.asked, until_renewal(lease_of(granted.bound()))));
+  schedule(lease, TimerQueue::later(granted.asked_at, until_renewal(lease_of(granted.bound()))));
   arm();
   return lease;
 }
@@ -169,7 +169,7 @@ Lease::Lease(std::shared_ptr<LeaseKeeper> keeper, std::string key, const Acquire
       giver_(granted.decision.source),
       was_last_(granted.decision.remaining == 0 && giver_ == Source::kStore),
       bound_(granted.bound()),
-      expires_at_(TimerQueue::later(granted.asked, lease_of(granted.bound()))) {}
+      expires_at_(TimerQueue::later(granted.asked_at, lease_of(granted.bound()))) {}
 
 Request Lease::request(Operation operation) const {
   Request request = bound_.request(key_);

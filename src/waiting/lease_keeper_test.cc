@@ -29,7 +29,7 @@ class LeaseKeeperTest : public testing::Test {
                               std::chrono::nanoseconds ago = 0ns) {
     leases_.push_back(keeper_->hold("k", {.decision = {.allowed = true, .source = source},
                                           .permit = id,
-                                          .asked = timer_->now() - ago,
+                                          .asked_at = timer_->now() - ago,
                                           .bounds = {&binding_->bound()}}));
     return leases_.back();
   }

@@ -70,7 +70,7 @@ Question question_for(const AcquireRequest& request, TimerQueue::TimePoint now) 
   const auto left = request.until == TimerQueue::kEndOfTime ? std::chrono::nanoseconds::max()
                                                             : request.until - now;
   Question question{
-      .outcome = {.permit = request.permit, .asked = now, .wakings = Sleepers::wakings()}};
+      .outcome = {.permit = request.permit, .asked_at = now, .wakings = Sleepers::wakings()}};
   for (const AcquireClaim& claim : request.claims) {
     const BoundLimit& bound = claim.binding->bound();
     question.outcome.bounds.push_back(&bound);

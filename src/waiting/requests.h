@@ -61,7 +61,7 @@ struct AcquireOutcome {
   /// The id with which the store was asked last; 0 if the limit is not one of permits.
   PermitId permit = 0;
   /// When the store was asked last.
-  TimerQueue::TimePoint asked = {};
+  TimerQueue::TimePoint asked_at = {};
   /// Under which limit of each claim's binding it was asked last; empty if it was not asked. They
   /// stay valid as long as the bindings.
   boost::container::small_vector<const BoundLimit*, 1> bounds = {};

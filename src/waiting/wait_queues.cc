@@ -35,7 +35,7 @@ bool goes_behind_others(AcquireRequest& request) {
 
 // How a denied caller that cannot wait has ended. Its timeout may have passed while it asked.
 Ended end_of(const AcquireRequest& request, const AcquireOutcome& denied, TimePoint now) {
-  const bool is_late = now >= request.until && can_wait(request, denied, denied.asked);
+  const bool is_late = now >= request.until && can_wait(request, denied, denied.asked_at);
   return is_late ? Ended::kTimedOut : Ended::kAnswered;
 }
 
