@@ -248,7 +248,7 @@ class FallbackStore::Settling {
       if (!can_be_denied(requests[i].operation, requests[i].cost) ||
           FallbackSpace::of(subjects[i]).lends ||
           !store_.answers_->denies(name_of(subjects[i]), requests[i], at, one,
-                                   LastAnswers::Answers::kNo) ||
+                                   LastAnswers::Inner::kIsLost) ||
           (denying && one.retry_after <= decision.retry_after)) {
         continue;
       }

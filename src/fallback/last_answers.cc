@@ -153,7 +153,7 @@ bool LastAnswers::was_denied(const KeyName& name, Instant now) const {
 }
 
 bool LastAnswers::denies(const KeyName& name, const Request& request, Instant now,
-                         Decision& decision, Answers store) const {
+                         Decision& decision, Inner store) const {
   assert(request.operation == Operation::kTake || request.operation == Operation::kTakeUpTo);
   if (request.cost == 0) return false;
   const std::size_t number = number_of(name);
@@ -168,7 +168,7 @@ bool LastAnswers::denies(const KeyName& name, const Request& request, Instant no
   // again after a while.
   const std::int64_t quota = quota_of(request, denial->binding);
   if (request.operation == Operation::kTake && request.cost > quota) return false;
-  if (store == Answers::kYes && now - denial->sent_at >= hold_ns_) return false;
+  if (store == Inner::kAnswers && now - denial->sent_at >= hold_ns_) return false;
   // The latest answer may have told what another part has.
   const std::size_t parts = request.limit->parts.size();
   const ToldEntry* const part = told_.find(number, tag_of_part(name, parts, denial->binding));

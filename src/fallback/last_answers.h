@@ -65,8 +65,8 @@ class LastAnswers {
     Instant reset_at = 0;   ///< From then on the key is fresh.
   };
 
-  /// Whether the store answers.
-  enum class Answers : std::uint8_t { kYes, kNo };
+  /// Whether the store answers at present.
+  enum class Inner : std::uint8_t { kAnswers, kIsLost };
 
   explicit LastAnswers(const Options& options);
 
@@ -88,7 +88,7 @@ class LastAnswers {
   /// Whether the request is denied now; if so, sets `decision` (Source::kCache). REQUIRES: `name`
   /// is that of the request's key; the request is a kTake or a kTakeUpTo.
   bool denies(const KeyName& name, const Request& request, Instant now, Decision& decision,
-              Answers store = Answers::kYes) const;
+              Inner store = Inner::kAnswers) const;
 
   /// A refund in this process may have ended the key's denial: while the store answers, it is asked
   /// again. From now on denials of requests sent up to `now` are not remembered.

@@ -72,10 +72,11 @@ TEST_F(LastAnswersTest, ADenialIsUsedForAWhileUnlessTheStoreIsLost) {
   EXPECT_TRUE(answers.denies(kName, request({}), kStart + 29, decision));
   EXPECT_EQ(decision.retry_after, nanoseconds(71));
   EXPECT_FALSE(answers.denies(kName, request({}), kStart + 30, decision));
-  EXPECT_TRUE(answers.denies(kName, request({}), kStart + 99, decision, LastAnswers::Answers::kNo));
+  EXPECT_TRUE(
+      answers.denies(kName, request({}), kStart + 99, decision, LastAnswers::Inner::kIsLost));
   EXPECT_EQ(decision.retry_after, nanoseconds(1));
   EXPECT_FALSE(
-      answers.denies(kName, request({}), kStart + 100, decision, LastAnswers::Answers::kNo));
+      answers.denies(kName, request({}), kStart + 100, decision, LastAnswers::Inner::kIsLost));
 }
 
 TEST_F(LastAnswersTest, WhatRemainsIsLessThanWhatIsAsked) {
@@ -262,7 +263,7 @@ TEST_F(LastAnswersTest, AForgottenKeyIsNotDeniedAgain) {
   answers_.ask_again(name({}), kStart + 1);
   Decision decision;
   EXPECT_FALSE(
-      answers_.denies(name({}), request({}), kStart + 2, decision, LastAnswers::Answers::kNo));
+      answers_.denies(name({}), request({}), kStart + 2, decision, LastAnswers::Inner::kIsLost));
 }
 
 // Where there is room, no key that still counts is forgotten for another one.
