@@ -118,17 +118,17 @@ void async_check_all_parts(ClaimList claims, PartsCallback callback) {
   }
   std::vector<Decision> sizes(claims.size());
   asked->want(sizes);
-  ask_later(*asked->store, asked->bounds, asked->requests, Batch::Mode::kTogether,
-            [callback = std::move(callback)](const Batch* batch, std::exception_ptr error) {
-              if (error) return callback({}, {}, std::move(error));
-              const auto requests = batch->requests();
-              const Decision& decision = batch->decisions()[0];
-              std::vector<Decision> parts;
-              for (const Request& request : requests) {
-                parts.push_back(requests.size() == 1 ? decision : request.parts[0]);
-              }
-              callback(whole_of(decision, requests.size()), std::move(parts), nullptr);
-            });
+  submit_requests(*asked->store, asked->bounds, asked->requests, Batch::Mode::kTogether,
+                  [callback = std::move(callback)](const Batch* batch, std::exception_ptr error) {
+                    if (error) return callback({}, {}, std::move(error));
+                    const auto requests = batch->requests();
+                    const Decision& decision = batch->decisions()[0];
+                    std::vector<Decision> parts;
+                    for (const Request& request : requests) {
+                      parts.push_back(requests.size() == 1 ? decision : request.parts[0]);
+                    }
+                    callback(whole_of(decision, requests.size()), std::move(parts), nullptr);
+                  });
 }
 
 Decision acquire_all(ClaimList claims, std::chrono::nanoseconds patience, std::stop_token stop) {

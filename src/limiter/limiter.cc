@@ -134,12 +134,12 @@ void Limiter::async_check_parts(std::string_view key, std::int64_t cost, PartsCa
   if (auto error = error_in([&] { request = to_take_parts(*bound, key, cost, sizes); })) {
     return callback({}, {}, std::move(error));
   }
-  ask_later(impl_->store(), {&bound, 1}, {&request, 1}, Batch::Mode::kEach,
-            [callback = std::move(callback)](const Batch* batch, std::exception_ptr error) {
-              if (error) return callback({}, {}, std::move(error));
-              const auto parts = batch->requests()[0].parts;
-              callback(batch->decisions()[0], {parts.begin(), parts.end()}, nullptr);
-            });
+  submit_requests(impl_->store(), {&bound, 1}, {&request, 1}, Batch::Mode::kEach,
+                  [callback = std::move(callback)](const Batch* batch, std::exception_ptr error) {
+                    if (error) return callback({}, {}, std::move(error));
+                    const auto parts = batch->requests()[0].parts;
+                    callback(batch->decisions()[0], {parts.begin(), parts.end()}, nullptr);
+                  });
 }
 
 void Limiter::async_peek(std::string_view key, DecisionCallback callback) {
@@ -173,12 +173,14 @@ void Limiter::async_check(std::span<const Ask> asks, BatchCallback callback) {
   auto error = error_in([&] { read_asks(bound, asks, requests); });
   if (error || requests.empty()) return callback({}, std::move(error));
   const BoundLimit* const about = &bound;
-  ask_later(impl_->store(), {&about, 1}, requests, Batch::Mode::kEach,
-            [callback = std::move(callback)](const Batch* batch, std::exception_ptr unasked) {
-              std::vector<Decision> decisions;
-              if (batch) decisions.assign(batch->decisions().begin(), batch->decisions().end());
-              callback(std::move(decisions), std::move(unasked));
-            });
+  submit_requests(impl_->store(), {&about, 1}, requests, Batch::Mode::kEach,
+                  [callback = std::move(callback)](const Batch* batch, std::exception_ptr unasked) {
+                    std::vector<Decision> decisions;
+                    if (batch != nullptr) {
+                      decisions.assign(batch->decisions().begin(), batch->decisions().end());
+                    }
+                    callback(std::move(decisions), std::move(unasked));
+                  });
 }
 
 void Limiter::async_reserve(std::string_view key, std::int64_t cost, nanoseconds patience,

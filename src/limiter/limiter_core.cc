@@ -118,10 +118,10 @@ void LimiterCore::async_ask(const BoundLimit& bound, const Request& request,
     };
   }
   const BoundLimit* const about = &bound;
-  ask_later(store(), {&about, 1}, {&request, 1}, Batch::Mode::kEach,
-            [callback = std::move(callback)](const Batch* batch, std::exception_ptr error) {
-              callback(error ? Decision{} : batch->decisions()[0], std::move(error));
-            });
+  submit_requests(store(), {&about, 1}, {&request, 1}, Batch::Mode::kEach,
+                  [callback = std::move(callback)](const Batch* batch, std::exception_ptr error) {
+                    callback(error ? Decision{} : batch->decisions()[0], std::move(error));
+                  });
 }
 
 Decision LimiterCore::ask(Operation operation, std::string_view key, std::int64_t number) const {
@@ -158,8 +158,8 @@ void LimiterCore::set_limit(Limit limit) {
   queues_->limit_replaced();
 }
 
-void ask_later(Store& store, std::span<const BoundLimit* const> bounds,
-               std::span<const Request> requests, Batch::Mode mode, AnsweredBatch answered) {
+void submit_requests(Store& store, std::span<const BoundLimit* const> bounds,
+                     std::span<const Request> requests, Batch::Mode mode, AnsweredBatch answered) {
   auto batch = std::make_unique<Batch>(requests, mode);
   for (const BoundLimit* bound : bounds) batch->keep(std::make_shared<const BoundLimit>(*bound));
   // Null once it has been called.

@@ -120,8 +120,8 @@ using AnsweredBatch = std::function<void(const Batch*, std::exception_ptr)>;
 
 /// Submits several requests about `bounds` as one batch, without waiting; mode kTogether decides
 /// them all or nothing.
-void ask_later(Store& store, std::span<const BoundLimit* const> bounds,
-               std::span<const Request> requests, Batch::Mode mode, AnsweredBatch answered);
+void submit_requests(Store& store, std::span<const BoundLimit* const> bounds,
+                     std::span<const Request> requests, Batch::Mode mode, AnsweredBatch answered);
 
 /// Units that were taken, their limit, who gave them, and when.
 class Reservation::Impl final {
