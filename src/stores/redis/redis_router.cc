@@ -64,8 +64,8 @@ RedisRouter::RedisRouter(const RedisOptions& options, RemoteWorker& worker)
       worker_(worker),
       nowhere_("redis", options.deadline),
       later_(worker.context(), [this] {
-        asked_again_at_ = RemoteWorker::Clock::now();
-        take_all(asked_later_);
+        retried_at_ = RemoteWorker::Clock::now();
+        take_all(retried_later_);
         flush();
       }) {}
 
@@ -145,14 +145,14 @@ void RedisRouter::on_refused(PendingRequest& request, Connection& connection,
   request.is_again = true;
   const bool is_doubtful = kind == Kind::kClusterDown || kind == Kind::kReadOnly;
   if (kind == Kind::kMoved || kind == Kind::kAsk) {
-    follow(error, request, connection);
+    redirect_request(error, request, connection);
   } else if (kind == Kind::kTryAgain || kind == Kind::kBusy || kind == Kind::kLoading ||
              (is_doubtful && doubt(connection, text))) {
     request.alone = request.alone || kind == Kind::kTryAgain;
     request.refusal = std::make_unique<const std::string>(connection.name() + ": " +
                                                           std::string(text.substr(0, kMostQuoted)));
     // While a slot moves, a key that is asked about alone is mostly answered at once.
-    ask_later(request, kind == Kind::kTryAgain);
+    retry_later(request, kind == Kind::kTryAgain);
   } else {
     const bool is_of_key = kind == Kind::kNoPerm;
     worker_.fail(request, connection.name() + ": " + std::string(text) +
@@ -163,15 +163,16 @@ void RedisRouter::on_refused(PendingRequest& request, Connection& connection,
 
 // If a server refuses soon after requests were sent again, the next pause is longer. `soon`: the
 // refusal will be over soon, so that the pause is the shortest, also for those that wait already.
-void RedisRouter::ask_later(PendingRequest& request, bool soon) {
-  asked_later_.push_back(request);
+void RedisRouter::retry_later(PendingRequest& request, bool soon) {
+  retried_later_.push_back(request);
   if (later_.is_set() && (!soon || pause_ == kLater)) return;
-  const bool is_again = RemoteWorker::Clock::now() - asked_again_at_ < kMostLater;
+  const bool is_again = RemoteWorker::Clock::now() - retried_at_ < kMostLater;
   pause_ = is_again && !soon ? std::min(2 * pause_, kMostLater) : kLater;
   later_.set(pause_);
 }
 
-void RedisRouter::follow(const ServerError& error, PendingRequest& request, Connection& from) {
+void RedisRouter::redirect_request(const ServerError& error, PendingRequest& request,
+                                   Connection& from) {
   if (++request.tries > Connection::kMaxTries) {
     return worker_.fail(request, from.name() + " redirected once too often");
   }

@@ -24,9 +24,9 @@ struct Route {
   std::string_view error = {};
 };
 
-/// Gives each request to the connection that leads to the server of its key, and to another one if
-/// that server redirects it. A derived class for each topology knows the servers, and which of them
-/// has which slots. Made before the worker starts, and destroyed after it has stopped. Its
+/// Gives each request to a connection to the server of its key, and to another one if that server
+/// redirects it. A derived class for each topology knows the servers, and which of them has which
+/// slots. Made before the worker starts, and destroyed after it has stopped. Its
 /// connections begin to connect when the worker starts.
 class RedisRouter : public Router, public ConnectionListener {
  public:
@@ -78,8 +78,8 @@ class RedisRouter : public Router, public ConnectionListener {
  private:
   void take(PendingRequest& request);
   void take_all(RequestList& requests);
-  void ask_later(PendingRequest& request, bool soon);
-  void follow(const ServerError& error, PendingRequest& request, Connection& from);
+  void retry_later(PendingRequest& request, bool soon);
+  void redirect_request(const ServerError& error, PendingRequest& request, Connection& from);
   void touch(Connection& connection);
 
   const RedisOptions& options_;
@@ -87,10 +87,10 @@ class RedisRouter : public Router, public ConnectionListener {
   const ServerHealth nowhere_;  // Names no server: for requests whose server is not known yet.
   std::vector<Connection*> touched_;   // They were given requests since the last flush().
   RequestList waiting_;                // They wait until it is known which server has their key.
-  RequestList asked_later_;            // A server has said that it cannot answer them now.
+  RequestList retried_later_;          // A server has said that it cannot answer them now.
   IoTimer later_;                      // At its time these are routed again.
   std::chrono::milliseconds pause_{};  // Until then, when it was set last.
-  RemoteWorker::Clock::time_point asked_again_at_;  // When later_ last expired.
+  RemoteWorker::Clock::time_point retried_at_;  // When later_ last expired.
   bool was_connected_ = false;
 };
 
