@@ -66,28 +66,28 @@ PermitId new_permit_id() {
   }
 }
 
-Question question_for(const AcquireRequest& request, TimerQueue::TimePoint now) {
+Attempt make_attempt(const AcquireRequest& request, TimerQueue::TimePoint now) {
   const auto left = request.until == TimerQueue::kEndOfTime ? std::chrono::nanoseconds::max()
                                                             : request.until - now;
-  Question question{
+  Attempt attempt{
       .outcome = {.permit = request.permit, .asked_at = now, .wakings = Sleepers::wakings()}};
   for (const AcquireClaim& claim : request.claims) {
     const BoundLimit& bound = claim.binding->bound();
-    question.outcome.bounds.push_back(&bound);
-    Request& asked = question.requests.emplace_back(bound.request(claim.key));
+    attempt.outcome.bounds.push_back(&bound);
+    Request& asked = attempt.requests.emplace_back(bound.request(claim.key));
     asked.cost = claim.cost;
     asked.permit = request.permit;
     if (!request.is_for_permit()) asked.patience_ns = std::max<std::int64_t>(0, left.count());
   }
-  return question;
+  return attempt;
 }
 
 AcquireOutcome ask_now(AcquireRequest& request, TimerQueue::TimePoint now) {
-  Question question = question_for(request, now);
-  AcquireOutcome& outcome = question.outcome;
+  Attempt attempt = make_attempt(request, now);
+  AcquireOutcome& outcome = attempt.outcome;
   try {
     const LimitBinding& binding = *request.claim().binding;
-    const auto& requests = question.requests;
+    const auto& requests = attempt.requests;
     const std::span<const Request> asked(requests.data(), requests.size());
     // decide() fills in the decision also where it throws: it says whether the request was sent.
     if (asked.size() == 1) {

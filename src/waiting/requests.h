@@ -80,17 +80,16 @@ struct AcquireOutcome {
 /// The retry_after of a denial if no better value is known.
 inline constexpr std::chrono::milliseconds kSoon{5};
 
-/// A question for the store.
-struct Question {
-  /// The outcome without the answer: when the store is asked, and under which limits.
+/// One attempt of an AcquireRequest: what to ask the store now, and the outcome as far as it is
+/// known before the answer: when the store is asked, and under which limits.
+struct Attempt {
   AcquireOutcome outcome;
   boost::container::small_vector<Request, 1> requests = {};
 };
 
-/// The question to give to the store now, under the present limits. For units, the rest of the
-/// timeout is the longest delay that the store may reserve for; permits cannot be reserved. Refers
-/// to the request.
-Question question_for(const AcquireRequest& request, TimerQueue::TimePoint now);
+/// The attempt to make now, under the present limits. For units, the rest of the timeout is the
+/// longest delay that the store may reserve for; permits cannot be reserved. Refers to the request.
+Attempt make_attempt(const AcquireRequest& request, TimerQueue::TimePoint now);
 
 /// Asks the store, and waits for its answer. An exception becomes AcquireOutcome::error.
 AcquireOutcome ask_now(AcquireRequest& request, TimerQueue::TimePoint now);

@@ -91,14 +91,14 @@ class WaitQueues::Waiter : public std::enable_shared_from_this<Waiter> {
 
   /// Asks the store. `then` is called when the outcome is known.
   void ask(const std::function<void()>& then) {
-    Question question = question_for(request_, timer_->now());
-    outcome_ = std::move(question.outcome);
+    Attempt attempt = make_attempt(request_, timer_->now());
+    outcome_ = std::move(attempt.outcome);
     const auto answered = [self = shared_from_this(), then](std::span<const Decision> decisions,
                                                             const std::string& error) {
       self->take_answer(decisions[0], error);
       then();
     };
-    const auto& requests = question.requests;
+    const auto& requests = attempt.requests;
     const auto mode = requests.size() == 1 ? Batch::Mode::kEach : Batch::Mode::kTogether;
     try {
       ask_on_timer(request_.claim().binding->store(), {requests.data(), requests.size()}, timer_,
