@@ -44,7 +44,7 @@ inline void append_int64(std::string& output, std::int64_t value) {
 }
 
 /// One part of a request, as the script unpacks it.
-struct PartQuestion {
+struct PartArguments {
   std::uint8_t kind = 0;
   std::int64_t a = 0;
   std::int64_t b = 0;
@@ -66,8 +66,8 @@ inline std::int64_t window_start(const Divider& window, Instant near) {
 
 /// letter() names the algorithm in a value; write_numbers() appends the numbers under which its
 /// state may be kept (together what state_kind() says); kStateBytes is how long the state is
-/// in the head, and read() reads it (false where it is damaged); ask() makes the question, given an
-/// instant near the one at which the script will decide.
+/// in the head, and read() reads it (false where it is damaged); ask() makes the arguments, given
+/// an instant near the one at which the script will decide.
 template <class A>
 struct PartCodec;
 
@@ -87,30 +87,30 @@ struct BucketCodec {
 
   /// `ahead_ns`: how far ahead of now the arrival time may lie for a take to be admitted; nothing
   /// if it never is.
-  static PartQuestion ask(const BucketParams& params, const Request& request,
-                          std::optional<std::int64_t> ahead_ns) {
+  static PartArguments ask(const BucketParams& params, const Request& request,
+                           std::optional<std::int64_t> ahead_ns) {
     constexpr auto kNoState = std::numeric_limits<std::int64_t>::min();  // 2^63 to the script
 
-    PartQuestion question{.kind = 1, .d = static_cast<double>(params.tolerance_ns)};
+    PartArguments arguments{.kind = 1, .d = static_cast<double>(params.tolerance_ns)};
     const auto spent_ns = checked_multiply(request.cost, params.interval_ns());
     if (request.operation == Operation::kTakeUpTo) {
-      question.a = params.interval_ns();
-      question.b = params.tolerance_ns;
+      arguments.a = params.interval_ns();
+      arguments.b = params.tolerance_ns;
     } else if (request.operation == Operation::kTake) {
-      question.a = spent_ns && ahead_ns ? *spent_ns : kNoState;
-      question.b = ahead_ns.value_or(0);
+      arguments.a = spent_ns && ahead_ns ? *spent_ns : kNoState;
+      arguments.b = ahead_ns.value_or(0);
     } else {
-      question.a = spent_ns.value_or(kMaxInt64);
-      question.b = kMaxInt64;
+      arguments.a = spent_ns.value_or(kMaxInt64);
+      arguments.b = kMaxInt64;
     }
-    return question;
+    return arguments;
   }
 };
 
 template <>
 struct PartCodec<TokenBucket> : BucketCodec {
   static constexpr char letter(const TokenBucket::Params&) { return 't'; }
-  static PartQuestion ask(const TokenBucket::Params& params, const Request& request, Instant) {
+  static PartArguments ask(const TokenBucket::Params& params, const Request& request, Instant) {
     auto ahead_ns =
         params.borrow ? std::optional(params.tolerance_ns) : left_ns(params, request.cost);
     const std::int64_t patience_ns = std::max<std::int64_t>(0, request.patience_ns);
@@ -122,7 +122,7 @@ struct PartCodec<TokenBucket> : BucketCodec {
 template <>
 struct PartCodec<LeakyBucket> : BucketCodec {
   static constexpr char letter(const LeakyBucket::Params&) { return 'l'; }
-  static PartQuestion ask(const LeakyBucket::Params& params, const Request& request, Instant) {
+  static PartArguments ask(const LeakyBucket::Params& params, const Request& request, Instant) {
     auto ahead_ns = left_ns(params, request.cost);
     if (ahead_ns && request.patience_ns != kDefaultPatience) {
       ahead_ns = std::min(*ahead_ns, request.patience_ns);
@@ -143,7 +143,8 @@ struct PartCodec<FixedWindow> {
   static bool read(const char* bytes, FixedWindow::State& state) {
     return read_instant(bytes, state.start_ns) && read_count(bytes + 8, state.count);
   }
-  static PartQuestion ask(const FixedWindow::Params& params, const Request& request, Instant near) {
+  static PartArguments ask(const FixedWindow::Params& params, const Request& request,
+                           Instant near) {
     return {.kind = 2,
             .a = params.window_ns(),
             .b = params.first ? -1 : window_start(params.window, near),
@@ -162,8 +163,8 @@ struct PartCodec<SlidingCounter> {
     return read_instant(bytes, state.start_ns) && read_count(bytes + 8, state.current) &&
            read_count(bytes + 16, state.previous);
   }
-  static PartQuestion ask(const SlidingCounter::Params& params, const Request& request,
-                          Instant near) {
+  static PartArguments ask(const SlidingCounter::Params& params, const Request& request,
+                           Instant near) {
     const std::int64_t beyond = request.cost - std::min(request.cost, kMaxExact);
     const bool refunds = request.operation == Operation::kRefund;
     return {.kind = 3,
@@ -181,7 +182,7 @@ struct PartCodec<SlidingLog> {
   static void write_numbers(const SlidingLog::Params& params, std::string& output) {
     append_int64(output, params.window_ns);
   }
-  static PartQuestion ask(const SlidingLog::Params& params, const Request& request, Instant) {
+  static PartArguments ask(const SlidingLog::Params& params, const Request& request, Instant) {
     const bool charges = request.operation == Operation::kCharge;
     // The newest entry stands in no slot.
     const std::int64_t slots = (charges ? most_entries(params.limit) : params.limit) - 1;
@@ -197,8 +198,8 @@ struct PartCodec<SlidingWindow> {
     append_int64(output, params.window_ns);
     append_int64(output, params.precision_ns());
   }
-  static PartQuestion ask(const SlidingWindow::Params& params, const Request& request,
-                          Instant near) {
+  static PartArguments ask(const SlidingWindow::Params& params, const Request& request,
+                           Instant near) {
     return {.kind = 5,
             .a = params.lifetime_ns,
             .b = window_start(params.precision, near),
@@ -212,7 +213,7 @@ struct PartCodec<Concurrency> {
   static constexpr std::size_t kStateBytes = 0;
   static constexpr char letter(const Concurrency::Params&) { return 'p'; }
   static void write_numbers(const Concurrency::Params&, std::string&) {}
-  static PartQuestion ask(const Concurrency::Params& params, const Request& request, Instant) {
+  static PartArguments ask(const Concurrency::Params& params, const Request& request, Instant) {
     return {.kind = 6,
             .a = params.lease_ns,
             .b = static_cast<std::int64_t>(request.permit),

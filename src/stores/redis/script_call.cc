@@ -16,7 +16,7 @@
 namespace sluice::redis {
 namespace {
 
-// The bytes of a command besides its keys and questions, at most: mostly arguments of spaces.
+// The bytes of a command besides its keys and requests, at most: mostly arguments of spaces.
 constexpr std::size_t kOtherBytes = std::size_t{32} << 10;
 
 constexpr std::string_view kMalformed = "the reply to the script cannot be read";
@@ -52,9 +52,9 @@ void put(std::string& output, const Values&... values) {
   output.append(bytes.data(), bytes.size());
 }
 
-void put_question(std::string& output, const PartQuestion& question) {
-  put(output, question.kind, question.a, question.b, question.d);
-  if (question.step_ns != 0) put(output, question.step_ns);
+void put_part(std::string& output, const PartArguments& part) {
+  put(output, part.kind, part.a, part.b, part.d);
+  if (part.step_ns != 0) put(output, part.step_ns);
 }
 
 // Appends the key's name as a bulk string.
@@ -77,22 +77,22 @@ ScriptCall::ScriptCall(const RedisOptions& options, Instant now, std::uint32_t n
   // states need no time of it but that of the replay.
   const double lifetime = options.virtual_time ? kDayNs / kMillisecondNs : 0;
   const double skew = options.client_time ? static_cast<double>(options.skew.count()) : 0;
-  put(questions_, number, is_given ? near_ : kStoreTime, lifetime, skew);
+  put(first_argument_, number, is_given ? near_ : kStoreTime, lifetime, skew);
 }
 
 bool ScriptCall::add(PendingRequest& pending) {
   assert(!pending.requests.empty());
   if (keys_ + pending.requests.size() > kMaxRequests) return false;
   const std::size_t names_before = names_.size();
-  const std::size_t questions_before = questions_.size();
+  const std::size_t argument_before = first_argument_.size();
   const std::size_t spaces_before = spaces_.size();
   for (const Request& request : pending.requests) {
     append_key(names_, request);
     put_request(request, &request != &pending.requests.back());
   }
-  if (names_.size() + questions_.size() > kMaxBytes - kOtherBytes) {
+  if (names_.size() + first_argument_.size() > kMaxBytes - kOtherBytes) {
     names_.resize(names_before);
-    questions_.resize(questions_before);
+    first_argument_.resize(argument_before);
     spaces_.resize(spaces_before);
     return false;
   }
@@ -108,7 +108,7 @@ void ScriptCall::write(std::string& output) const {
   append_text(output, script_sha());
   append_text(output, std::to_string(keys_));
   output += names_;
-  append_text(output, questions_);
+  append_text(output, first_argument_);
   for (const RedisSpace* space : spaces_) {
     for (const std::string& argument : space->arguments()) append_text(output, argument);
   }
@@ -117,21 +117,22 @@ void ScriptCall::write(std::string& output) const {
 void ScriptCall::put_request(const Request& request, bool has_more) {
   const auto& parts = request.limit->parts;
   const bool blocks = request.operation == Operation::kBlock;
-  put(questions_, operation_code(request), static_cast<std::uint8_t>(has_more ? 1 : 0),
+  put(first_argument_, operation_code(request), static_cast<std::uint8_t>(has_more ? 1 : 0),
       space_place(space_of(request)), space_of(request).head_bytes(),
       static_cast<double>(std::min(request.cost, kMaxExact)),
       static_cast<std::uint8_t>(parts.size() + (blocks ? 1 : 0)));
   for (const AnyPart& part : parts) {
     std::visit(
         [&]<class P>(const P& p) {
-          put_question(questions_, PartCodec<typename P::Algorithm>::ask(p.params, request, near_));
+          put_part(first_argument_,
+                   PartCodec<typename P::Algorithm>::ask(p.params, request, near_));
         },
         part);
   }
-  if (blocks) put_question(questions_, {.kind = 0, .a = request.duration_ns});
+  if (blocks) put_part(first_argument_, {.kind = 0, .a = request.duration_ns});
 }
 
-// Where the space's arguments begin in ARGV, which counts from 1 and begins with the questions.
+// Where the space's arguments begin in ARGV, which counts from 1 and begins with the requests.
 std::uint16_t ScriptCall::space_place(const RedisSpace& space) {
   const auto known = std::find(spaces_.begin(), spaces_.end(), &space);
   const auto before = static_cast<std::size_t>(known - spaces_.begin());

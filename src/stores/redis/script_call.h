@@ -86,9 +86,9 @@ class ScriptCall {
   std::map<std::size_t, std::vector<AnswerLayout>> forgotten_;  // By their place in requests_.
 
   // Of the command:
-  std::size_t keys_ = 0;  // How many there are.
-  std::string names_;     // The keys' names, in RESP.
-  std::string questions_;
+  std::size_t keys_ = 0;        // How many there are.
+  std::string names_;           // The keys' names, in RESP.
+  std::string first_argument_;  // ARGV[1]: a header, then the requests.
   std::vector<const RedisSpace*> spaces_;
 };
 
