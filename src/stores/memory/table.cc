@@ -272,8 +272,8 @@ Cell Table::key_cell(Place place) const {
 bool Table::reserve(Place place, const Request& request, Instant now,
                     std::span<const Judged> judged, std::span<const Tag> pinned) {
   Cell* cell = place.shard->find(place.tag);
-  const bool fresh = cell == nullptr || *cell == 0;
-  if (fresh && request.operation == Operation::kRefund) return true;
+  const bool has_no_state = cell == nullptr || *cell == 0;
+  if (has_no_state && request.operation == Operation::kRefund) return true;
   if (cell == nullptr) cell = make_cell(place, request, now, pinned);
   const bool blocks = request.operation == Operation::kBlock;
   const Parts parts = request.limit->parts;
@@ -290,7 +290,7 @@ bool Table::reserve(Place place, const Request& request, Instant now,
     cell = place.shard->find(place.tag);
     if (has_room) continue;
     // Room that was made for some parts is of no use: the key stays as if never seen.
-    if (fresh) erase(*place.shard, {place.tag, *cell, place.shard->limit_of(cell)});
+    if (has_no_state) erase(*place.shard, {place.tag, *cell, place.shard->limit_of(cell)});
     return false;
   }
   return cell != nullptr;
@@ -299,8 +299,8 @@ bool Table::reserve(Place place, const Request& request, Instant now,
 Instant Table::commit(Place place, const Request& request, Instant now,
                       std::span<const Judged> judged) {
   Cell* cell = place.shard->find(place.tag);
-  const bool fresh = cell == nullptr || *cell == 0;
-  if (fresh && request.operation == Operation::kRefund) return 0;
+  const bool has_no_state = cell == nullptr || *cell == 0;
+  if (has_no_state && request.operation == Operation::kRefund) return 0;
   if (request.operation == Operation::kBlock) {
     block_key(*cell, block_until(blocked_until(*cell), now, request.duration_ns));
     return blocked_until(*cell);
