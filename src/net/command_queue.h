@@ -27,9 +27,9 @@ class CommandQueue final {
   /// Calls the command's write(), and puts it behind the commands in flight.
   void add(std::unique_ptr<Command> command, TimePoint now);
   /// Appends bytes whose replies belong to no command: the handshake.
-  void say(std::string_view bytes) { output_.append(bytes); }
+  void add_handshake(std::string_view bytes) { output_.append(bytes); }
 
-  /// The bytes to send next. The view is valid until add(), say() or sent().
+  /// The bytes to send next. The view is valid until add(), add_handshake() or sent().
   std::string_view unsent() const { return std::string_view(output_).substr(sent_); }
   /// The caller gives all of unsent() to the socket now. Replies to it may arrive before sent() is
   /// called.

@@ -56,7 +56,7 @@ void send_all(CommandQueue& queue) {
 TEST(CommandQueueTest, TellsWhatWasSentFromWhatWasNot) {
   const auto losses = [](std::size_t bytes_sent, bool all_sent) {
     CommandQueue queue = make_queue();
-    queue.say("hello\n");
+    queue.add_handshake("hello\n");
     send_all(queue);
     std::vector<const Command*> added;
     for (const char* text : {"first\n", "second\n", "third\n"}) {

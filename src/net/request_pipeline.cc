@@ -62,8 +62,8 @@ class RequestPipeline::State final : public std::enable_shared_from_this<State> 
   /// Why the connection, or the attempt at one, is given up.
   struct Failure {
     std::string why;
-    bool of_no_use = false;  // The server must not be used: connect again only after a pause.
-    bool has_ended = false;  // The server has ended the connection.
+    bool must_pause = false;  // The server must not be used: connect again only after a pause.
+    bool has_ended = false;   // The server has ended the connection.
   };
 
   IoTask<void> run(std::shared_ptr<State> self);
@@ -72,7 +72,7 @@ class RequestPipeline::State final : public std::enable_shared_from_this<State> 
   IoTask<void> send();
   void deliver();
   void answer(std::string_view reply);
-  void rise();
+  void on_handshake_done();
   void pump();
   void on_time();
   void on_silence();
@@ -96,7 +96,7 @@ class RequestPipeline::State final : public std::enable_shared_from_this<State> 
   std::optional<Failure> failure_;  // Set: the coroutines end, and run() gives the connection up.
   std::optional<CommandQueue> queue_;
   std::size_t handshake_replies_ = 0;
-  std::size_t shaken_ = 0;  // How many replies to the handshake have arrived.
+  std::size_t handshake_answered_ = 0;  // How many replies to the handshake have arrived.
   Clock::time_point up_since_;
   // The sending coroutine waits for it until there is something to send; run() waits for it during
   // a pause.
@@ -136,10 +136,10 @@ IoTask<void> RequestPipeline::State::serve() {
   using boost::asio::experimental::awaitable_operators::operator&&;
   phase_ = Phase::kHandshake;
   queue_.emplace(user_.make_framing(), options_.max_reply_bytes);
-  shaken_ = 0;
+  handshake_answered_ = 0;
   handshake_replies_ = user_.handshake_replies();
-  queue_->say(user_.handshake());
-  if (handshake_replies_ == 0) rise();
+  queue_->add_handshake(user_.handshake());
+  if (handshake_replies_ == 0) on_handshake_done();
   co_await (receive() && send());
 }
 
@@ -202,13 +202,13 @@ void RequestPipeline::State::answer(std::string_view reply) {
     if (const auto command = queue_->answered()) command->on_reply(reply);
     return;
   }
-  if (std::optional<std::string> refusal = user_.on_handshake_reply(shaken_, reply)) {
-    return fail({.why = std::move(*refusal), .of_no_use = true});
+  if (std::optional<std::string> refusal = user_.on_handshake_reply(handshake_answered_, reply)) {
+    return fail({.why = std::move(*refusal), .must_pause = true});
   }
-  if (++shaken_ == handshake_replies_) rise();
+  if (++handshake_answered_ == handshake_replies_) on_handshake_done();
 }
 
-void RequestPipeline::State::rise() {
+void RequestPipeline::State::on_handshake_done() {
   phase_ = Phase::kUp;
   timer_.cancel();
   up_since_ = Clock::now();
@@ -270,7 +270,7 @@ void RequestPipeline::State::on_silence() {
 
 void RequestPipeline::State::reconnect(std::string_view why) {
   if (phase_ != Phase::kConnecting && phase_ != Phase::kHandshake && phase_ != Phase::kUp) return;
-  fail({.why = std::string(why), .of_no_use = true});
+  fail({.why = std::string(why), .must_pause = true});
 }
 
 /// Makes the coroutines end, so that run() gives the connection up. Only the first failure counts:
@@ -298,14 +298,14 @@ IoContext::Clock::duration RequestPipeline::State::give_up() {
   silence_.cancel();
   work_.set(true);
   // While it was connecting, connect() has passed over the address itself.
-  if (failure.of_no_use || in_handshake) stream_->pass_over_address();
+  if (failure.must_pause || in_handshake) stream_->pass_over_address();
   lose_all(failure.why, false);
   queue_.reset();
   user_.on_down(failure.why);
   backoff_.forget_if_lasting(up_for);
   const auto random = static_cast<std::uint32_t>(random_());
-  return was_up && !failure.of_no_use ? backoff_.after_loss(random)
-                                      : backoff_.after_failure(random);
+  return was_up && !failure.must_pause ? backoff_.after_loss(random)
+                                       : backoff_.after_failure(random);
 }
 
 void RequestPipeline::State::lose_all(std::string_view why, bool all_sent) {
