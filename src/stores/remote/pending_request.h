@@ -75,7 +75,7 @@ struct PendingBatch : ListHook {
   std::unique_ptr<Batch> batch;
   WaitingCaller* waiter = nullptr;  // In submit_and_wait().
   Clock::time_point deadline;  // The earliest instant at which one of its requests may be late.
-  std::size_t open;            // The number of requests without an answer.
+  std::size_t unanswered;      // Requests without an answer.
   boost::container::small_vector<PendingRequest, 1> requests;
 };
 

@@ -26,9 +26,9 @@ thread_local const RemoteWorker* leads_now = nullptr;
 }  // namespace
 
 PendingBatch::PendingBatch(std::unique_ptr<Batch> taken)
-    : batch(std::move(taken)), open(batch->decisions().size()) {
-  requests.resize(open);
-  for (std::size_t i = 0; i < open; ++i) {
+    : batch(std::move(taken)), unanswered(batch->decisions().size()) {
+  requests.resize(unanswered);
+  for (std::size_t i = 0; i < unanswered; ++i) {
     const std::span<const Request> all = batch->requests();
     requests[i].requests = batch->is_together() ? all : all.subspan(i, 1);
     requests[i].decision = &batch->decisions()[i];
@@ -244,9 +244,9 @@ void RemoteWorker::begin(List<PendingBatch>& arrived) {
     batch.deadline = routed_at_ + options_.deadline;
     under_way_.push_back(batch);
     // A request may be answered within route(), and the batch end with the last one.
-    ++batch.open;
+    ++batch.unanswered;
     for (PendingRequest& request : batch.requests) router_->route(request);
-    if (--batch.open == 0) finish(batch);
+    if (--batch.unanswered == 0) finish(batch);
   }
   router_->flush();
 }
@@ -286,7 +286,7 @@ void RemoteWorker::expire_late() {
 /// Fails those requests of a batch that are late, and lets the others wait on.
 void RemoteWorker::expire(PendingBatch& batch, Clock::time_point now, bool is_late_here) {
   batch.deadline = Clock::time_point::max();
-  ++batch.open;  // As in begin(): the batch must not end before the loop does.
+  ++batch.unanswered;  // As in begin(): the batch must not end before the loop does.
   for (PendingRequest& request : batch.requests) {
     if (request.batch == nullptr) continue;
     const auto sent_at = router_->sent_at(request);
@@ -298,7 +298,7 @@ void RemoteWorker::expire(PendingBatch& batch, Clock::time_point now, bool is_la
     monitor_.count_late(is_late_here);
     fail(request, router_->abandon(request));
   }
-  if (--batch.open == 0) return finish(batch);
+  if (--batch.unanswered == 0) return finish(batch);
   batch.unlink();
   const auto after = std::ranges::find_if(
       under_way_, [&](const PendingBatch& other) { return other.deadline > batch.deadline; });
@@ -307,13 +307,13 @@ void RemoteWorker::expire(PendingBatch& batch, Clock::time_point now, bool is_la
 
 /// Fails the requests of the batch that have no answer.
 void RemoteWorker::close(PendingBatch& batch) {
-  ++batch.open;  // As in begin().
+  ++batch.unanswered;  // As in begin().
   for (PendingRequest& request : batch.requests) {
     if (request.batch == nullptr) continue;
     router_->abandon(request);
     fail(request, closed_error());
   }
-  --batch.open;
+  --batch.unanswered;
   finish(batch);
 }
 
@@ -325,7 +325,7 @@ void RemoteWorker::complete(PendingRequest& request, Clock::time_point arrived) 
 
 void RemoteWorker::end(PendingRequest& request) {
   PendingBatch& batch = *std::exchange(request.batch, nullptr);
-  if (--batch.open == 0) finish(batch);
+  if (--batch.unanswered == 0) finish(batch);
 }
 
 void RemoteWorker::fail(PendingRequest& request, std::string_view why) {
