@@ -213,7 +213,7 @@ void Lease::call_off() {
 
 // Sets the state to kReleased. Returns whether the store may count the permit: it was held, or it
 // has expired and a renewal is in flight.
-bool Lease::let_go() {
+bool Lease::mark_released() {
   bool may_count = false;
   bool has_callback = false;
   {
@@ -231,7 +231,7 @@ bool Lease::let_go() {
 void Lease::release() {
   if (keeper_->generation_ != fork_generation()) return;  // It is the parent's.
   const bool was_held = state_.load(std::memory_order_relaxed) == State::kHeld;
-  if (!let_go()) return;
+  if (!mark_released()) return;
   // One that had expired may be another process's already.
   if (was_held && was_last_ && keeper_->is_shared()) {
     keeper_->queues_->fairness().released(key_, keeper_->now());
@@ -240,7 +240,7 @@ void Lease::release() {
 }
 
 void Lease::ignore() {
-  if (keeper_->generation_ == fork_generation()) let_go();
+  if (keeper_->generation_ == fork_generation()) mark_released();
 }
 
 }  // namespace sluice

@@ -106,7 +106,7 @@ class Lease {
   enum class State : std::uint8_t { kHeld, kExpired, kReleased };
 
   Request request(Operation operation) const;
-  bool let_go();
+  bool mark_released();
   void run_callback();
   void call_off();
 
