@@ -9,7 +9,7 @@ namespace sluice {
 void StoreMonitor::on_up(const ServerHealth& server) {
   const std::lock_guard lock(mutex_);
   servers_[&server].why.clear();
-  judge();
+  update_state();
 }
 
 void StoreMonitor::on_down(const ServerHealth& server, std::string_view why) {
@@ -17,25 +17,25 @@ void StoreMonitor::on_down(const ServerHealth& server, std::string_view why) {
   Server& lost = servers_[&server];
   if (lost.why.empty()) lost.number = ++losses_;
   lost.why = why;
-  judge();
+  update_state();
 }
 
 void StoreMonitor::forget(const ServerHealth& server) {
   const std::lock_guard lock(mutex_);
-  if (servers_.erase(&server) != 0) judge();
+  if (servers_.erase(&server) != 0) update_state();
 }
 
 void StoreMonitor::set_obstacle(std::string_view why) {
   const std::lock_guard lock(mutex_);
   if (obstacle_ == why) return;
   obstacle_ = why;
-  judge();
+  update_state();
 }
 
 /// While all servers are between two connections, the last state stays. Of several that are down,
 /// the one that was lost last is told.
 /// REQUIRES: mutex_ is held.
-void StoreMonitor::judge() {
+void StoreMonitor::update_state() {
   const Server* down = nullptr;
   for (const auto& [health, server] : servers_) {
     const bool is_later = down == nullptr || server.number > down->number;
