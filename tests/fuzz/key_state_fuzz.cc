@@ -28,8 +28,8 @@ std::string with_hash(std::string value) {
   return value;
 }
 
-void judge(memcached::KeyState& state, const Request& request, Instant now) {
-  const Decision decision = state.judge(request, now);
+void decide(memcached::KeyState& state, const Request& request, Instant now) {
+  const Decision decision = state.decide(request, now);
   check(decision.remaining >= 0 && decision.remaining <= decision.limit);
   check(decision.reset_after.count() >= 0);
   check(decision.allowed ? decision.retry_after.count() == 0 : decision.retry_after.count() > 0);
@@ -54,18 +54,18 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   memcached::KeyState state;
   if (!state.read(value, limit)) check(state.is_gone());
   Request request{.limit = &limit, .key = "k", .cost = 0, .duration_ns = 1'000, .permit = 5};
-  judge(state, request, kNow);
+  decide(state, request, kNow);
   check(!state.changed());
   const bool lent = lends(limit);
   request.cost = lent ? 1 : 2;
-  judge(state, request, kNow);
-  judge(state, request, 0);
+  decide(state, request, kNow);
+  decide(state, request, 0);
   std::vector<Operation> operations{Operation::kTakeUpTo, Operation::kCharge, Operation::kRefund};
   if (lent) operations = {Operation::kRenew, Operation::kRelease};
   if ((data[0] & 0x40) != 0) operations.push_back(Operation::kBlock);
   for (const Operation operation : operations) {
     request.operation = operation;
-    judge(state, request, kNow + 1);
+    decide(state, request, kNow + 1);
   }
   if (!state.changed() || state.is_gone()) return 0;
 
@@ -85,7 +85,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     for (const Instant later : {kNow + 2, kNow + 2'000}) {
       memcached::KeyState one = state;
       memcached::KeyState other = again;
-      check(one.judge(request, later) == other.judge(request, later));
+      check(one.decide(request, later) == other.decide(request, later));
     }
   }
   return 0;

@@ -193,7 +193,7 @@ void CasExecutor::judge(KeyEntry& key, Instant now) {
   for (std::size_t i = 0; i < kMaxJudged && !key.waiting.empty(); ++i) {
     PendingRequest& pending = key.waiting.pop_front();
     *pending.decision =
-        state_.judge(pending.requests[0], pending.now == kStoreTime ? now : pending.now);
+        state_.decide(pending.requests[0], pending.now == kStoreTime ? now : pending.now);
     key.judged.push_back(pending);
   }
 }

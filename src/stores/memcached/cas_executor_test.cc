@@ -132,7 +132,7 @@ class CasExecutorTest : public testing::Test {
   // As a server holds the key after so many units.
   std::string value(std::int64_t units, std::uint64_t token, std::int64_t written_s = 0) {
     KeyState state;
-    state.judge(request("k", units), kNow);
+    state.decide(request("k", units), kNow);
     std::string text;
     state.write(text);
     return "VA " + std::to_string(text.size()) + " c" + std::to_string(token) + " f" +

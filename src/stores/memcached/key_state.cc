@@ -285,7 +285,7 @@ Instant KeyState::standing_until() const {
   return readable_ ? blocked_until_ : 0;
 }
 
-Decision KeyState::judge(const Request& request, Instant now) {
+Decision KeyState::decide(const Request& request, Instant now) {
   assert(now >= 0 && now < kEndOfTime);
   const LimitDefinition& limit = *request.limit;
   if (request.operation == Operation::kReset) {

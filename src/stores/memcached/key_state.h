@@ -81,7 +81,7 @@ class KeyState {
   /// Decides a request and commits the change. If the state was made by a limit from which this one
   /// cannot go on, the key is fresh, and a block around it is gone as well. The request's limit
   /// outlives the judging. REQUIRES: now is an instant, not kStoreTime.
-  Decision judge(const Request& request, Instant now);
+  Decision decide(const Request& request, Instant now);
 
   /// Whether anything has been committed since clear() or read().
   bool changed() const { return changed_; }

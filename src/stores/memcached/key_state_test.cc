@@ -41,17 +41,17 @@ std::string value_of(const KeyState& state) {
 
 std::string spent(const Limit& limit) {
   KeyState state;
-  state.judge(take(limit), kStateNow);
+  state.decide(take(limit), kStateNow);
   return value_of(state);
 }
 
 std::string blocked(const Limit& limit) {
   KeyState state;
-  state.judge(take(limit), kStateNow);
+  state.decide(take(limit), kStateNow);
   Request block = take(limit);
   block.operation = Operation::kBlock;
   block.duration_ns = kSecondNs;
-  state.judge(block, kStateNow);
+  state.decide(block, kStateNow);
   return value_of(state);
 }
 
@@ -61,10 +61,10 @@ TEST(KeyState, AResetLeavesNothing) {
   ASSERT_TRUE(state.read(spent(limit), limit.definition()));
   Request reset = take(limit);
   reset.operation = Operation::kReset;
-  EXPECT_EQ(state.judge(reset, kStateNow).remaining, 5);
+  EXPECT_EQ(state.decide(reset, kStateNow).remaining, 5);
   EXPECT_TRUE(state.changed());
   EXPECT_TRUE(state.is_gone());
-  EXPECT_EQ(state.judge(take(limit, 2), kStateNow).remaining, 3);
+  EXPECT_EQ(state.decide(take(limit, 2), kStateNow).remaining, 3);
   EXPECT_FALSE(state.is_gone());
 }
 
@@ -74,12 +74,12 @@ TEST(KeyState, KeepsItsStateUnderOtherNumbers) {
   const Limit after("fixed_window 8/1s");
   const Limit another("fixed_window 8/2s");
   ASSERT_TRUE(state.read(spent(before), after.definition()));
-  EXPECT_EQ(state.judge(take(after, 0), kStateNow).remaining, 7);
+  EXPECT_EQ(state.decide(take(after, 0), kStateNow).remaining, 7);
   // It cannot go on from what was counted by other windows, which stays until it takes something.
-  EXPECT_EQ(state.judge(take(another, 0), kStateNow).remaining, 8);
-  EXPECT_EQ(state.judge(take(before, 0), kStateNow).remaining, 4);
-  EXPECT_EQ(state.judge(take(another), kStateNow).remaining, 7);
-  EXPECT_EQ(state.judge(take(before, 0), kStateNow).remaining, 5);
+  EXPECT_EQ(state.decide(take(another, 0), kStateNow).remaining, 8);
+  EXPECT_EQ(state.decide(take(before, 0), kStateNow).remaining, 4);
+  EXPECT_EQ(state.decide(take(another), kStateNow).remaining, 7);
+  EXPECT_EQ(state.decide(take(before, 0), kStateNow).remaining, 5);
 }
 
 TEST(KeyState, RefusesDamagedValues) {
@@ -96,8 +96,8 @@ TEST(KeyState, RefusesDamagedValues) {
         }
       }
       EXPECT_FALSE(state.read(value + "x", limit.definition()));
-      EXPECT_EQ(state.judge(take(limit, 0), kStateNow),
-                KeyState().judge(take(limit, 0), kStateNow));
+      EXPECT_EQ(state.decide(take(limit, 0), kStateNow),
+                KeyState().decide(take(limit, 0), kStateNow));
       EXPECT_TRUE(state.read(value, limit.definition()));
     }
   }
@@ -120,7 +120,7 @@ TEST(KeyState, RefusesAWindowThatStartsAfterTheEndOfTime) {
       writer.bytes(XXH3_64bits(value.data(), value.size()), 4);
       KeyState state;
       EXPECT_EQ(state.read(value, limit.definition()), start_ns < kEndOfTime) << expression;
-      EXPECT_GT(state.judge(take(limit, 0), kStateNow).remaining, 0);
+      EXPECT_GT(state.decide(take(limit, 0), kStateNow).remaining, 0);
     }
   }
 }
@@ -130,7 +130,7 @@ RC_GTEST_PROP(KeyStateProperty, AnyBytesAreReadOrRefused, (const std::string& by
   const Limit limit(*rc::gen::elementOf(kExpressions));
   KeyState state;
   state.read(bytes, limit.definition());
-  RC_ASSERT(state.judge(take(limit, 0), kStateNow).allowed);
+  RC_ASSERT(state.decide(take(limit, 0), kStateNow).allowed);
 }
 
 // A key of one limit whose state travels through its value at each step.
@@ -151,7 +151,7 @@ class KeyValue : public testing::Test {
   Decision ask(const Request& request, Instant now) {
     state_.clear();
     EXPECT_TRUE(value_.empty() || state_.read(value_, *request.limit));
-    const Decision decision = state_.judge(request, now);
+    const Decision decision = state_.decide(request, now);
     if (!state_.changed()) return decision;
     value_.clear();
     if (!state_.is_gone()) state_.write(value_);
@@ -205,8 +205,8 @@ TEST_F(KeyValue, APeekLeavesABlockToTheNextRequest) {
   KeyState state;
   ASSERT_TRUE(state.read(value_, window.definition()));
   EXPECT_EQ(
-      state.judge({.limit = &bucket.definition(), .key = "k", .cost = 0}, kStateNow).remaining, 7);
-  EXPECT_FALSE(state.judge({.limit = &window.definition(), .key = "k"}, kStateNow).allowed);
+      state.decide({.limit = &bucket.definition(), .key = "k", .cost = 0}, kStateNow).remaining, 7);
+  EXPECT_FALSE(state.decide({.limit = &window.definition(), .key = "k"}, kStateNow).allowed);
 }
 
 TEST_F(KeyValue, AStateLivesAsLongAsItsBlock) {
@@ -225,7 +225,7 @@ TEST_F(KeyValue, AStateOfSubWindowsLivesAsLongAsIfItWereStrict) {
        {"sliding_window 5/10s precision=1s strict=no", "sliding_window 5/10s precision=1s"}) {
     const Limit limit(expression);
     KeyState state;
-    state.judge(take(limit), kStart);
+    state.decide(take(limit), kStart);
     EXPECT_EQ(state.lifetime_ns(), 11 * kSecondNs) << expression;
   }
 }

@@ -365,7 +365,7 @@ TEST(MemcachedStore, TheLargestValuesAreReadAndWritten) {
     Request request = keys.request("k");
     for (std::int64_t i = 1; i < kMost; ++i) {
       request.permit = ~static_cast<PermitId>(i);
-      ASSERT_TRUE(state.judge(request, kNow + i * kStepNs).allowed);
+      ASSERT_TRUE(state.decide(request, kNow + i * kStepNs).allowed);
     }
     std::string value;
     state.write(value);
