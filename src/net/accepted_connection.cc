@@ -96,7 +96,7 @@ void AcceptedConnection::on_read(const error_code& error, std::size_t bytes) {
     if (group_.stopping) last_bytes_ -= std::min(bytes, last_bytes_);
     no_more_input_ = no_more_input_ || peer_ended_;
     if (tls_) open_received();
-    if (handler_ != nullptr && !later_ && !held_ && !closing_) answer();
+    if (handler_ != nullptr && !answers_in_wake_ && !held_ && !closing_) answer();
   }
   end_step_soon();
 }
@@ -112,7 +112,7 @@ void AcceptedConnection::open_received() {
     if (!is_done) return;
     make_handler();
   }
-  if (!later_) fill_input();
+  if (!answers_in_wake_) fill_input();
 }
 
 /// Decrypts what has been received, as far as there is room. Returns whether that gave any input.
@@ -120,9 +120,9 @@ void AcceptedConnection::open_received() {
 /// After a wrong record nothing can be encrypted any more. So the replies that have been made are
 /// sent first, the handler does not wait for a store meanwhile, and requests that have not been
 /// answered yet are ignored: none is carried out whose reply could not be sent.
-/// REQUIRES: !later_.
+/// REQUIRES: !answers_in_wake_.
 bool AcceptedConnection::fill_input() {
-  assert(!later_);
+  assert(!answers_in_wake_);
   bool has_filled = false;
   if (!output_.empty() && tls_->has_unopened()) send_output();
   if (!socket_.is_open()) return false;
@@ -152,13 +152,13 @@ void AcceptedConnection::on_written(const error_code& error, std::size_t bytes) 
   }
   if (held_ && pending_bytes() <= max_pending_bytes() / 2) {
     held_ = false;
-    if (!later_ && !closing_) answer();
+    if (!answers_in_wake_ && !closing_) answer();
   }
   end_step_soon();
 }
 
 void AcceptedConnection::on_wake() {
-  if (!std::exchange(later_, false)) return;
+  if (!std::exchange(answers_in_wake_, false)) return;
   if (!held_ && !closing_) answer();
   end_step_soon();
 }
@@ -175,7 +175,7 @@ void AcceptedConnection::answer() {
     progress = handler_->on_data(input_.unread(), output_);
     has_written = has_written || output_.size() != before;
     input_.consume(progress.consumed);
-    later_ = progress.next == Next::kLater;
+    answers_in_wake_ = progress.next == Next::kLater;
     closing_ = progress.next == Next::kClose;
     amid_reply_ = progress.is_amid_reply;
     more = progress.next == Next::kMore;
@@ -186,7 +186,7 @@ void AcceptedConnection::answer() {
     }
     if (output_.size() >= kSendBytes) send_output();
     if (more && SteadyTimer::clock_type::now() >= turn_end) {
-      later_ = true;
+      answers_in_wake_ = true;
       wrote_ = has_written;
       go_on_after_others();
       break;
@@ -243,7 +243,7 @@ void AcceptedConnection::end_if_overdue(SteadyTimer::time_point now) {
     handler_->on_login_timeout();
     return close();
   }
-  if (deadline_ > now || later_ || held_) return;
+  if (deadline_ > now || answers_in_wake_ || held_) return;
   if (handler_ == nullptr) return close();  // The TLS handshake goes on for too long.
   deadline_ = SteadyTimer::time_point::max();
   service_->on_event(has_part_ ? ConnectionEvent::kHalfRequest : ConnectionEvent::kIdle);
@@ -341,7 +341,7 @@ void AcceptedConnection::go_on() {
     reads_on = reads_on && last_bytes_ != 0 && more_has_come();
     no_more_input_ = !reads_on;
   }
-  const bool last = closing_ || (no_more_input_ && !held_ && !later_);
+  const bool last = closing_ || (no_more_input_ && !held_ && !answers_in_wake_);
   if (last && pending_bytes() == 0 && !lingering_) linger();
   if ((reads_on || lingering_) && !reading_) read();
 }

@@ -161,9 +161,10 @@ class AcceptedConnection final : public std::enable_shared_from_this<AcceptedCon
   bool has_part_ = false;                    // A part of a request has come.
   bool in_step_ = false;                     // Its step has not ended.
   bool reading_ = false;                     // A read is under way.
-  bool later_ = false;                       // Answers again in on_wake().
-  bool wrote_ = false;                       // A turn that was cut short has written.
-  bool amid_reply_ = false;                  // output_ ends within a reply.
+  // on_wake() answers next: the handler waits for a store, or its turn was cut short.
+  bool answers_in_wake_ = false;
+  bool wrote_ = false;          // A turn that was cut short has written.
+  bool amid_reply_ = false;     // output_ ends within a reply.
   bool held_ = false;           // Too much output is pending: input_ is not answered meanwhile.
   bool peer_ended_ = false;     // The peer has ended its side.
   bool no_more_input_ = false;  // The same, or the server stops.
