@@ -593,11 +593,11 @@ void WaitQueues::limit_replaced() {
   }
 }
 
-void WaitQueues::acquire(AcquireRequest request, bool others_go_first, const std::stop_token& stop,
+void WaitQueues::acquire(AcquireRequest request, bool backs_off, const std::stop_token& stop,
                          const Done& done) {
   std::optional<AcquireOutcome> asked;
   try {
-    if (stop.stop_requested() || others_go_first || goes_behind_others(request)) {
+    if (stop.stop_requested() || backs_off || goes_behind_others(request)) {
       return wait(std::move(request), std::nullopt, stop, done);
     }
     const AcquireClaim& claim = request.claim();
@@ -619,12 +619,11 @@ void WaitQueues::acquire(AcquireRequest request, bool others_go_first, const std
   done(*asked);
 }
 
-AcquireOutcome WaitQueues::acquire_blocking(AcquireRequest request, bool others_go_first,
+AcquireOutcome WaitQueues::acquire_blocking(AcquireRequest request, bool backs_off,
                                             std::optional<AcquireOutcome> asked,
                                             const std::stop_token& stop) {
   std::optional<Decision> denied;
-  const bool asks_first =
-      !stop.stop_requested() && !others_go_first && !goes_behind_others(request);
+  const bool asks_first = !stop.stop_requested() && !backs_off && !goes_behind_others(request);
   if (asked || asks_first) {
     if (!has_to_wait(request, asked)) {
       if (asked->error) std::rethrow_exception(asked->error);

@@ -102,16 +102,17 @@ class WaitQueues final {
   static void wait(AcquireRequest request, std::optional<Decision> denied,
                    const std::stop_token& stop, const Done& done);
 
-  /// Acquires without blocking: asks the store directly, unless `others_go_first` or other callers
-  /// wait for one of its keys, and waits in the queue if it is denied. If the store answers at once
-  /// and the caller need not wait, `done` is called within this call. Throws nothing: an exception
-  /// becomes AcquireOutcome::error.
-  static void acquire(AcquireRequest request, bool others_go_first, const std::stop_token& stop,
+  /// Acquires without blocking: asks the store directly, unless other callers of this process wait
+  /// for one of its keys or this process `backs_off`, that is, leaves the next permit to other
+  /// processes; and waits in the queue if it is denied. If the store answers at once and the caller
+  /// need not wait, `done` is called within this call. Throws nothing: an exception becomes
+  /// AcquireOutcome::error.
+  static void acquire(AcquireRequest request, bool backs_off, const std::stop_token& stop,
                       const Done& done);
 
   /// The same, but asks on the calling thread, and blocks it until the outcome is known. `asked` is
   /// the outcome, if the caller has just asked the store directly. Rethrows AcquireOutcome::error.
-  static AcquireOutcome acquire_blocking(AcquireRequest request, bool others_go_first,
+  static AcquireOutcome acquire_blocking(AcquireRequest request, bool backs_off,
                                          std::optional<AcquireOutcome> asked,
                                          const std::stop_token& stop);
 
