@@ -50,10 +50,11 @@ void require_kind(const RegisteredLimit& limit, const Request& request) {
                           "/v1/permits/release gives it back"};
 }
 
-void ask(Exchange& exchange, const SharedLimit& limit, const Request& request, ReplyDetail detail) {
+void ask(RequestContext& context, const SharedLimit& limit, const Request& request,
+         ReplyDetail detail) {
   require_kind(*limit, request);
-  DecisionBatch& batch = exchange.thread.context.batch;
-  detail.options = exchange.options;
+  DecisionBatch& batch = context.thread.context.batch;
+  detail.options = context.options;
   if (detail.form == Form::kReservation) detail.reserved.limit = limit;
   if (detail.limits.empty()) detail.limits.push_back(bound_for(limit, request.key));
   // If local states have carried out a commit, which is charged to the store later, the commit is
@@ -61,7 +62,7 @@ void ask(Exchange& exchange, const SharedLimit& limit, const Request& request, R
   const bool may_be_local = detail.form == Form::kCommit;
   if (detail.commit) detail.commit->set_asked();
   batch.add(limit, request,
-            {.tag = exchange.replies.tag_with(std::move(detail)), .may_be_local = may_be_local});
+            {.tag = context.replies.tag_with(std::move(detail)), .may_be_local = may_be_local});
 }
 
 Check read_check(ThreadState& thread, const boost::json::value& object) {

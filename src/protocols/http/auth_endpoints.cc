@@ -102,13 +102,13 @@ bool accepts_problem(const Message& message) {
 }
 
 // Denies a request without the required field. Returns whether it did.
-bool deny_without(const AuthQuery& query, const OriginalRequest& request, Exchange& exchange) {
+bool deny_without(const AuthQuery& query, const OriginalRequest& request, RequestContext& context) {
   if (query.required.empty()) return false;
   std::string value;
-  append_key_field(query.required, request, *exchange.thread.arena, value);
+  append_key_field(query.required, request, *context.thread.arena, value);
   if (!value.empty()) return false;
-  write_problem(exchange.thread.context.batch.other_replies(exchange.output), exchange.options,
-                exchange.date(),
+  write_problem(context.thread.context.batch.other_replies(context.output), context.options,
+                context.date(),
                 {.status = query.deny_status,
                  .detail = "the request has no {" + std::string(query.required) + "}"});
   return true;
@@ -146,24 +146,24 @@ class Keys {
   std::size_t bytes_ = 0;
 };
 
-void ask_auth(Exchange& exchange, const AuthQuery& query, const OriginalRequest& request) {
-  ThreadState& thread = exchange.thread;
+void ask_auth(RequestContext& context, const AuthQuery& query, const OriginalRequest& request) {
+  ThreadState& thread = context.thread;
   if (query.limits.empty()) throw Problem{.detail = "the parameter limit is missing"};
   if (query.limits.size() > kMaxTogether) {
     throw Problem{.detail = "there are more than " + std::to_string(kMaxTogether) + " limits"};
   }
-  if (query.limits.size() > 1 && exchange.waits_for_decisions()) return;
-  if (deny_without(query, request, exchange)) return;
+  if (query.limits.size() > 1 && context.waits_for_decisions()) return;
+  if (deny_without(query, request, context)) return;
   ReplyDetail detail{.form = Form::kAuth,
-                     .options = exchange.options,
+                     .options = context.options,
                      .style = read_style(thread, query.style),
-                     .has_problem = accepts_problem(exchange.message),
+                     .has_problem = accepts_problem(context.message),
                      .allow_status = query.allow_status,
                      .deny_status = query.deny_status};
   Keys keys(query, request, *thread.arena);
   if (query.limits.size() == 1) {
     const SharedLimit& limit = find_limit(thread, query.limits[0]);
-    return ask(exchange, limit, {.key = keys.of(*limit), .cost = query.cost}, std::move(detail));
+    return ask(context, limit, {.key = keys.of(*limit), .cost = query.cost}, std::move(detail));
   }
   boost::container::small_vector<Check, 4> checks;
   for (const std::string_view name : query.limits) {
@@ -173,26 +173,26 @@ void ask_auth(Exchange& exchange, const AuthQuery& query, const OriginalRequest&
     detail.limits.push_back(bound_for(limit, checks.back().request.key));
   }
   DecisionBatch& batch = thread.context.batch;
-  const std::uint32_t tag = exchange.replies.tag_with(std::move(detail));
+  const std::uint32_t tag = context.replies.tag_with(std::move(detail));
   for (const Check& check : checks) batch.add(check.limit, check.request, {.tag = tag});
   batch.ask_together();
 }
 
 }  // namespace
 
-void run_auth(Exchange& exchange) {
-  const AuthQuery query = read_query(exchange.message.query(), *exchange.thread.arena);
-  ask_auth(exchange, query, OriginalRequest(exchange));
+void run_auth(RequestContext& context) {
+  const AuthQuery query = read_query(context.message.query(), *context.thread.arena);
+  ask_auth(context, query, OriginalRequest(context));
 }
 
 // /auth/LIMIT/ORIGINAL/PATH?ORIGINAL=QUERY
-void run_auth_path(Exchange& exchange) {
-  const std::string_view rest = exchange.message.target.substr(kAuthPath.size());
+void run_auth_path(RequestContext& context) {
+  const std::string_view rest = context.message.target.substr(kAuthPath.size());
   const std::size_t end = std::min(rest.find_first_of("/?"), rest.size());
   AuthQuery query{.allow_status = kStatusOk};
-  query.limits.push_back(decode_percent(rest.substr(0, end), false, *exchange.thread.arena));
+  query.limits.push_back(decode_percent(rest.substr(0, end), false, *context.thread.arena));
   const std::string_view original = rest.substr(end);
-  ask_auth(exchange, query, OriginalRequest(exchange, original.empty() ? "/" : original));
+  ask_auth(context, query, OriginalRequest(context, original.empty() ? "/" : original));
 }
 
 }  // namespace sluice::http

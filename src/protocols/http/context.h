@@ -73,8 +73,9 @@ struct Peer {
 
 class CheckList;
 
-/// A request that is being answered.
-struct Exchange {
+/// What an endpoint needs to answer a request: the request, who the client is, and where the answer
+/// goes.
+struct RequestContext {
   ThreadState& thread;
   const Peer& peer;
   const Message& message;

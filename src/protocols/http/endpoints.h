@@ -8,34 +8,34 @@ namespace sluice::http {
 // at once, or throws Problem. The table of paths is in routes.cc.
 
 // check_endpoints.cc
-void run_check(Exchange& exchange);
+void run_check(RequestContext& context);
 
 // key_endpoints.cc
-void run_peek(Exchange& exchange);
-void run_reset(Exchange& exchange);
-void run_refund(Exchange& exchange);
-void run_charge(Exchange& exchange);
-void run_take(Exchange& exchange);
-void run_block(Exchange& exchange);
-void run_reserve(Exchange& exchange);
-void run_commit(Exchange& exchange);
-void run_acquire(Exchange& exchange);
-void run_renew(Exchange& exchange);
-void run_release(Exchange& exchange);
+void run_peek(RequestContext& context);
+void run_reset(RequestContext& context);
+void run_refund(RequestContext& context);
+void run_charge(RequestContext& context);
+void run_take(RequestContext& context);
+void run_block(RequestContext& context);
+void run_reserve(RequestContext& context);
+void run_commit(RequestContext& context);
+void run_acquire(RequestContext& context);
+void run_renew(RequestContext& context);
+void run_release(RequestContext& context);
 
 // auth_endpoints.cc
-void run_auth(Exchange& exchange);
-void run_auth_path(Exchange& exchange);
+void run_auth(RequestContext& context);
+void run_auth_path(RequestContext& context);
 
 // status_endpoints.cc
-void run_limits(Exchange& exchange);
-void run_health(Exchange& exchange);
-void run_ready(Exchange& exchange);
-void run_metrics(Exchange& exchange);
-void run_top(Exchange& exchange);
+void run_limits(RequestContext& context);
+void run_health(RequestContext& context);
+void run_ready(RequestContext& context);
+void run_metrics(RequestContext& context);
+void run_top(RequestContext& context);
 
 // playground_endpoints.cc
-void run_playground(Exchange& exchange);
-void run_simulate(Exchange& exchange);
+void run_playground(RequestContext& context);
+void run_simulate(RequestContext& context);
 
 }  // namespace sluice::http

@@ -102,34 +102,34 @@ void Handler::run(std::string& output, bool has_body, bool is_last) {
   const Message& message = parser_.message();
   const bool closes =
       !has_body || !message.keeps_alive || (is_last && thread_->server->is_draining());
-  Exchange exchange{.thread = *thread_,
-                    .peer = peer_,
-                    .message = message,
-                    .replies = replies_,
-                    .options = {.omits_body = message.method == "HEAD",
-                                .closes = closes,
-                                .says_keep_alive = !closes && message.is_http_1_0},
-                    .output = output,
-                    .list = list_};
+  RequestContext context{.thread = *thread_,
+                         .peer = peer_,
+                         .message = message,
+                         .replies = replies_,
+                         .options = {.omits_body = message.method == "HEAD",
+                                     .closes = closes,
+                                     .says_keep_alive = !closes && message.is_http_1_0},
+                         .output = output,
+                         .list = list_};
   const auto respond_with = [&](const Problem& problem) {
-    write_problem(thread_->context.batch.other_replies(output), exchange.options, date(), problem);
+    write_problem(thread_->context.batch.other_replies(output), context.options, date(), problem);
   };
   try {
-    const Route& route = find_allowed(exchange);
+    const Route& route = find_allowed(context);
     if (!has_body) return;
-    route.run(exchange);
+    route.run(context);
   } catch (const Problem& problem) {
     respond_with(problem);
   } catch (const std::system_error& error) {
     respond_with({.status = 503, .detail = error.what(), .retry_after_s = 1});
   }
-  has_sent_token_ = has_sent_token_ || exchange.has_right_token;
-  if (exchange.is_to_repeat) {
+  has_sent_token_ = has_sent_token_ || context.has_right_token;
+  if (context.is_to_repeat) {
     parser_.repeat();
-  } else if (exchange.options.closes) {
+  } else if (context.options.closes) {
     is_closing_ = true;
   }
-  is_batch_full_ = exchange.is_last || is_closing_;
+  is_batch_full_ = context.is_last || is_closing_;
 }
 
 // Answers with the problem and closes the connection, whose further bytes cannot be parsed.

@@ -15,14 +15,14 @@ namespace {
 
 namespace json = boost::json;
 
-HeaderStyle style_of(Exchange& exchange) {
-  return read_style(exchange.thread,
-                    query_value(exchange.message.query(), "headers", *exchange.thread.arena));
+HeaderStyle style_of(RequestContext& context) {
+  return read_style(context.thread,
+                    query_value(context.message.query(), "headers", *context.thread.arena));
 }
 
 // Adds a request for {limit, key}, with a cost if the operation has one.
-void ask_of_key(Exchange& exchange, Operation operation, Form form) {
-  const json::value body = parse_body(exchange.thread, exchange.message);
+void ask_of_key(RequestContext& context, Operation operation, Form form) {
+  const json::value body = parse_body(context.thread, context.message);
   Members members(body);
   const std::string_view limit = members.text("limit");
   Request request{.key = members.text("key"), .operation = operation};
@@ -32,13 +32,13 @@ void ask_of_key(Exchange& exchange, Operation operation, Form form) {
     request.cost = members.integer("cost", {}, 1);
   }
   members.end();
-  ask(exchange, find_limit(exchange.thread, limit), request,
-      {.form = form, .style = style_of(exchange)});
+  ask(context, find_limit(context.thread, limit), request,
+      {.form = form, .style = style_of(context)});
 }
 
 // Adds a request for {limit, key, permit}.
-void ask_of_permit(Exchange& exchange, Operation operation) {
-  const json::value body = parse_body(exchange.thread, exchange.message);
+void ask_of_permit(RequestContext& context, Operation operation) {
+  const json::value body = parse_body(context.thread, context.message);
   Members members(body);
   const std::string_view limit = members.text("limit");
   Request request{.key = members.text("key"), .operation = operation};
@@ -46,15 +46,15 @@ void ask_of_permit(Exchange& exchange, Operation operation) {
     members.refuse("the member \"permit\" is no permit: /v1/permits/acquire gives one");
   }
   members.end();
-  ask(exchange, find_limit(exchange.thread, limit), request,
+  ask(context, find_limit(context.thread, limit), request,
       {.form = Form::kHeld, .permit = request.permit, .giver = request.giver});
 }
 
 // How many units more than reserved a commit may charge. Operators may charge any number. Others
 // may bring the key into debt by what its limit admits at once.
-std::int64_t most_to_charge(const Exchange& exchange, const Reservations::Reserved& reserved) {
+std::int64_t most_to_charge(const RequestContext& context, const Reservations::Reserved& reserved) {
   const bool is_free = reserved.giver == Source::kOverride;
-  if ((exchange.roles & kAdminRole) != 0 || is_free) return Members::Range{}.most;
+  if ((context.roles & kAdminRole) != 0 || is_free) return Members::Range{}.most;
   // Of a full store that has admitted it, the cost is 0 because nothing was recorded.
   const bool reserved_none = reserved.cost == 0 && reserved.giver != Source::kFull;
   return reserved_none ? 0 : reserved.most_at_once;
@@ -90,28 +90,28 @@ SharedLimit settled_by(ThreadState& thread, const Reservations::Reserved& reserv
 
 }  // namespace
 
-void run_peek(Exchange& exchange) {
-  ask_of_key(exchange, Operation::kTake, Form::kDecision);
+void run_peek(RequestContext& context) {
+  ask_of_key(context, Operation::kTake, Form::kDecision);
 }
 
-void run_reset(Exchange& exchange) {
-  ask_of_key(exchange, Operation::kReset, Form::kDone);
+void run_reset(RequestContext& context) {
+  ask_of_key(context, Operation::kReset, Form::kDone);
 }
 
-void run_refund(Exchange& exchange) {
-  ask_of_key(exchange, Operation::kRefund, Form::kDecision);
+void run_refund(RequestContext& context) {
+  ask_of_key(context, Operation::kRefund, Form::kDecision);
 }
 
-void run_charge(Exchange& exchange) {
-  ask_of_key(exchange, Operation::kCharge, Form::kDecision);
+void run_charge(RequestContext& context) {
+  ask_of_key(context, Operation::kCharge, Form::kDecision);
 }
 
-void run_take(Exchange& exchange) {
-  ask_of_key(exchange, Operation::kTakeUpTo, Form::kTaken);
+void run_take(RequestContext& context) {
+  ask_of_key(context, Operation::kTakeUpTo, Form::kTaken);
 }
 
-void run_block(Exchange& exchange) {
-  const json::value body = parse_body(exchange.thread, exchange.message);
+void run_block(RequestContext& context) {
+  const json::value body = parse_body(context.thread, context.message);
   Members members(body);
   const std::string_view limit = members.text("limit");
   Request request{.key = members.text("key"), .operation = Operation::kBlock};
@@ -119,12 +119,12 @@ void run_block(Exchange& exchange) {
       members.integer("duration_ms", {.least = 1, .most = kMaxDurationNs / kMillisecondNs}) *
       kMillisecondNs;
   members.end();
-  ask(exchange, find_limit(exchange.thread, limit), request, {.form = Form::kDecision});
+  ask(context, find_limit(context.thread, limit), request, {.form = Form::kDecision});
 }
 
-void run_reserve(Exchange& exchange) {
-  ThreadState& thread = exchange.thread;
-  const json::value body = parse_body(thread, exchange.message);
+void run_reserve(RequestContext& context) {
+  ThreadState& thread = context.thread;
+  const json::value body = parse_body(thread, context.message);
   Members members(body);
   const std::string_view name = members.text("limit");
   Request request{.key = members.text("key")};
@@ -143,16 +143,16 @@ void run_reserve(Exchange& exchange) {
                             std::to_string(Reservations::kMostKeyBytes >> 20U) + " MiB",
                   .retry_after_s = 1};
   }
-  ask(exchange, limit, request,
+  ask(context, limit, request,
       {.form = Form::kReservation,
-       .style = style_of(exchange),
+       .style = style_of(context),
        .place = std::move(place),
        .reserved = {.key = std::string(request.key), .cost = request.cost}});
 }
 
-void run_commit(Exchange& exchange) {
-  ThreadState& thread = exchange.thread;
-  const json::value body = parse_body(thread, exchange.message);
+void run_commit(RequestContext& context) {
+  ThreadState& thread = context.thread;
+  const json::value body = parse_body(thread, context.message);
   Members members(body);
   const std::string_view name = members.text("reservation");
   const std::int64_t actual = members.integer("cost", {});
@@ -164,7 +164,7 @@ void run_commit(Exchange& exchange) {
       break;
     case Reservations::Found::kCommitting:
       // The other commit may be in this batch, from the same connection.
-      if (exchange.waits_for_decisions()) return;
+      if (context.waits_for_decisions()) return;
       throw Problem{.status = 503,
                     .detail =
                         "the reservation is being committed: repeat the commit to learn how "
@@ -178,7 +178,7 @@ void run_commit(Exchange& exchange) {
       throw Problem{.status = 421, .detail = "another server has given the reservation"};
   }
   const bool is_more = actual > reserved.cost;
-  const std::int64_t most_more = most_to_charge(exchange, reserved);
+  const std::int64_t most_more = most_to_charge(context, reserved);
   if (is_more && actual - reserved.cost > most_more) {
     throw Problem{.status = 403,
                   .detail =
@@ -191,26 +191,26 @@ void run_commit(Exchange& exchange) {
                         .operation = is_more ? Operation::kCharge : Operation::kRefund,
                         .cost = is_more ? actual - reserved.cost : reserved.cost - actual,
                         .giver = reserved.giver};
-  ask(exchange, limit, request,
+  ask(context, limit, request,
       {.form = Form::kCommit, .reserved = std::move(reserved), .commit = std::move(commit)});
 }
 
-void run_acquire(Exchange& exchange) {
-  const json::value body = parse_body(exchange.thread, exchange.message);
+void run_acquire(RequestContext& context) {
+  const json::value body = parse_body(context.thread, context.message);
   Members members(body);
   const std::string_view limit = members.text("limit");
   const Request request{.key = members.text("key"), .permit = new_permit_id()};
   members.end();
-  ask(exchange, find_limit(exchange.thread, limit), request,
-      {.form = Form::kPermit, .style = style_of(exchange), .permit = request.permit});
+  ask(context, find_limit(context.thread, limit), request,
+      {.form = Form::kPermit, .style = style_of(context), .permit = request.permit});
 }
 
-void run_renew(Exchange& exchange) {
-  ask_of_permit(exchange, Operation::kRenew);
+void run_renew(RequestContext& context) {
+  ask_of_permit(context, Operation::kRenew);
 }
 
-void run_release(Exchange& exchange) {
-  ask_of_permit(exchange, Operation::kRelease);
+void run_release(RequestContext& context) {
+  ask_of_permit(context, Operation::kRelease);
 }
 
 }  // namespace sluice::http

@@ -6,26 +6,26 @@ namespace sluice::http {
 
 std::string_view OriginalRequest::forwarded(std::string_view name,
                                             std::string_view other_name) const {
-  if (!exchange_.peer.is_trusted) return {};
-  const std::string_view value = exchange_.message.field(name);
-  return value.empty() ? exchange_.message.field(other_name) : value;
+  if (!context_.peer.is_trusted) return {};
+  const std::string_view value = context_.message.field(name);
+  return value.empty() ? context_.message.field(other_name) : value;
 }
 
 std::string_view OriginalRequest::method() const {
   const std::string_view method = forwarded("X-Forwarded-Method", "X-Original-Method");
-  return method.empty() ? exchange_.message.method : method;
+  return method.empty() ? context_.message.method : method;
 }
 
 std::string_view OriginalRequest::host() const {
   const std::string_view host = forwarded("X-Forwarded-Host", "X-Original-Host");
-  return host.empty() ? exchange_.message.host : host;
+  return host.empty() ? context_.message.host : host;
 }
 
 std::string_view OriginalRequest::uri() const {
   if (!target_.empty()) return target_;
   std::string_view uri = forwarded("X-Forwarded-Uri", "X-Original-Uri");
   if (uri.empty()) uri = forwarded("X-Original-URL", {});
-  if (uri.empty()) return exchange_.message.target;
+  if (uri.empty()) return context_.message.target;
   // Some proxies send the whole URL.
   const std::size_t scheme = uri.find("://");
   if (uri[0] == '/' || scheme == std::string_view::npos) return uri;
@@ -46,16 +46,15 @@ std::string_view OriginalRequest::query() const {
 
 std::string OriginalRequest::client_ip() const {
   boost::container::small_vector<std::string_view, 4> lines;
-  for (const HeaderField& field : exchange_.message.fields) {
+  for (const HeaderField& field : context_.message.fields) {
     if (equals_ignoring_case(field.name, "X-Forwarded-For")) lines.push_back(field.value);
   }
-  return exchange_.thread.rules->client_ip.key(exchange_.peer.address,
-                                               {lines.data(), lines.size()});
+  return context_.thread.rules->client_ip.key(context_.peer.address, {lines.data(), lines.size()});
 }
 
 std::string_view OriginalRequest::header(std::string_view name) const {
   const HeaderField* found = nullptr;
-  for (const HeaderField& field : exchange_.message.fields) {
+  for (const HeaderField& field : context_.message.fields) {
     if (!equals_ignoring_case(field.name, name)) continue;
     if (found != nullptr) {
       throw Problem{.detail = "the header \"" + std::string(name) + "\" is there twice"};

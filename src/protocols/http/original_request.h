@@ -13,8 +13,8 @@ namespace sluice::http {
 class OriginalRequest {
  public:
   /// `target` is the original target if it is a part of this request's target, otherwise empty.
-  OriginalRequest(const Exchange& exchange, std::string_view target = {})
-      : exchange_(exchange), target_(target) {}
+  OriginalRequest(const RequestContext& context, std::string_view target = {})
+      : context_(context), target_(target) {}
 
   std::string_view method() const;
   /// Without the query, as it was sent.
@@ -31,7 +31,7 @@ class OriginalRequest {
   std::string_view forwarded(std::string_view name, std::string_view other_name) const;
   std::string_view uri() const;
 
-  const Exchange& exchange_;
+  const RequestContext& context_;
   const std::string_view target_;
 };
 

@@ -150,13 +150,13 @@ void append_limit(std::string& body, const Limit& limit, const std::vector<Decis
 
 }  // namespace
 
-void run_playground(Exchange& exchange) {
+void run_playground(RequestContext& context) {
   static const std::string page = pages::filled(pages::playground_page(), "{}");
-  exchange.respond({.content_type = "text/html; charset=utf-8", .body = page});
+  context.respond({.content_type = "text/html; charset=utf-8", .body = page});
 }
 
-void run_simulate(Exchange& exchange) {
-  const json::value document = parse_body(exchange.thread, exchange.message);
+void run_simulate(RequestContext& context) {
+  const json::value document = parse_body(context.thread, context.message);
   Members members(document);
   const std::vector<Limit> limits = read_limits(members.array("limits"));
   const std::vector<Arrival> arrivals = read_arrivals(members.array("arrivals"));
@@ -169,7 +169,7 @@ void run_simulate(Exchange& exchange) {
                             std::to_string(arrivals.size()) + " arrivals are more than " +
                             std::to_string(kMaxDecisions) + " decisions"};
   }
-  exchange.is_last = true;  // The other connections have their turn before the next one.
+  context.is_last = true;  // The other connections have their turn before the next one.
   std::string body = R"({"limits":[)";
   try {
     MemoryStore store({.max_bytes = kStoreBytes, .table = {}});
@@ -181,7 +181,7 @@ void run_simulate(Exchange& exchange) {
   }
   body.back() = ']';
   body += '}';
-  exchange.respond({.content_type = kJson, .body = body});
+  context.respond({.content_type = kJson, .body = body});
 }
 
 }  // namespace sluice::http

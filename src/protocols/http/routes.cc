@@ -58,16 +58,16 @@ bool is_loopback_name(std::string_view host) {
 }
 
 // Refuses a path that is only served at other addresses.
-void check_place(const Exchange& exchange, const Route& route) {
+void check_place(const RequestContext& context, const Route& route) {
   if (route.place == Place::kBoth) return;
   const bool is_of_admin = route.place == Place::kAdmin;
-  const Peer& peer = exchange.peer;
+  const Peer& peer = context.peer;
   if (peer.is_at_admin) {
     if (is_of_admin) return;
     throw Problem{.status = 404, .detail = "this path is served at the addresses of HTTP alone"};
   }
   if (!is_of_admin) return;
-  if (exchange.thread.server->admin_is_apart()) {
+  if (context.thread.server->admin_is_apart()) {
     throw Problem{.status = 404, .detail = "this path is served at the addresses of admin alone"};
   }
   if (!peer.is_local()) {
@@ -102,10 +102,10 @@ bool is_from_other_site(const Message& message) {
 // Refuses requests of a browser that shows a page of another site. The browser names that site in
 // Origin, or, if the site's name leads to this machine, in Host. When a page loads an image, say,
 // the browser sends no Origin; of the paths that a page can load so, only /auth changes anything.
-void check_browser(const Exchange& exchange, const Route* route) {
-  const Message& message = exchange.message;
+void check_browser(const RequestContext& context, const Route* route) {
+  const Message& message = context.message;
   const std::string_view host = host_of(message.host);
-  if (exchange.peer.is_loopback && !host.empty() && !is_loopback_name(host)) {
+  if (context.peer.is_loopback && !host.empty() && !is_loopback_name(host)) {
     throw Problem{.status = 403,
                   .detail =
                       "this address answers requests whose Host is localhost or a loopback "
@@ -123,57 +123,57 @@ void check_browser(const Exchange& exchange, const Route* route) {
 
 // Refuses a client that lacks the role. A proxy that asks about its own client would pass a 401 or
 // a 403 on to it, so the proxy's mistakes are 500; and Authorization is then its client's.
-void check_access(Exchange& exchange, const Route& route) {
+void check_access(RequestContext& context, const Route& route) {
   if (route.role == kNoRole) return;
   const auto refuse = [&](int status, const char* detail) {
     throw Problem{.status = route.is_for_proxies ? 500 : status, .detail = detail};
   };
-  Access& access = exchange.thread.server->access();
+  Access& access = context.thread.server->access();
   Access::Login login;
-  const Identity* identity = &exchange.peer.access.identity();
+  const Identity* identity = &context.peer.access.identity();
   constexpr std::string_view kScheme = "Bearer ";
   std::string_view token =
-      exchange.message.field(route.is_for_proxies ? "X-Sluice-Token" : "Authorization");
+      context.message.field(route.is_for_proxies ? "X-Sluice-Token" : "Authorization");
   // The header may come from the proxy's own client, and must not take the place of the proxy's
   // certificate.
   const bool is_certified = route.is_for_proxies && identity->is_known;
-  if (exchange.peer.access.has_users() && !token.empty() && !is_certified) {
+  if (context.peer.access.has_users() && !token.empty() && !is_certified) {
     if (!route.is_for_proxies) {
       if (!equals_ignoring_case(token.substr(0, kScheme.size()), kScheme)) {
         refuse(401, "Authorization must be: Bearer TOKEN");
       }
       token.remove_prefix(kScheme.size());
     }
-    login = access.log_in({}, token, exchange.peer.address);
+    login = access.log_in({}, token, context.peer.address);
     if (login.verdict == Access::Verdict::kTooManyWrong) {
-      exchange.options.closes = true;
+      context.options.closes = true;
       refuse(429, "there were too many wrong tokens from this address");
     }
     if (login.verdict == Access::Verdict::kWrong) refuse(401, "the token is wrong");
     identity = &login.identity;
-    exchange.has_right_token = true;
+    context.has_right_token = true;
   }
   if (!identity->is_known) refuse(401, "this server asks for a token or a certificate");
   if (!identity->may(route.role)) refuse(403, "this user has no role for this path");
-  exchange.roles = identity->roles;
+  context.roles = identity->roles;
 }
 
 }  // namespace
 
-const Route& find_allowed(Exchange& exchange) {
-  const Message& message = exchange.message;
+const Route& find_allowed(RequestContext& context) {
+  const Message& message = context.message;
   const Route* const route = find_route(message.path());
   const bool is_passed_on = route != nullptr && route->is_for_proxies && has_proxy_header(message);
-  if (!is_passed_on) check_browser(exchange, route);
+  if (!is_passed_on) check_browser(context, route);
   if (route == nullptr) throw Problem{.status = 404, .detail = "there is no such path"};
-  check_place(exchange, *route);
+  check_place(context, *route);
   const bool is_head = message.method == "HEAD" && route->method == "GET";
   if (!route->method.empty() && message.method != route->method && !is_head) {
     throw Problem{.status = 405,
                   .detail = "this path has no such method",
                   .allow = route->method == "GET" ? "GET, HEAD" : route->method};
   }
-  check_access(exchange, *route);
+  check_access(context, *route);
   return *route;
 }
 

@@ -21,7 +21,7 @@ struct Route {
   /// GET (and HEAD), POST, or empty for any.
   std::string_view method;
   /// Carries out the request. May throw Problem.
-  void (*run)(Exchange& exchange);
+  void (*run)(RequestContext& context);
   /// The role that a client needs. kNoRole: any client may ask.
   Roles role = kCheckRole;
   /// The request is one that a proxy asks about for its own client, so its Authorization is that of
@@ -32,6 +32,6 @@ struct Route {
 
 /// Finds what the request asks for, which may lack its body. Throws Problem: 404 or 405 if this
 /// listener has no such path or method, 401 or 403 if the client may not make the request.
-const Route& find_allowed(Exchange& exchange);
+const Route& find_allowed(RequestContext& context);
 
 }  // namespace sluice::http

@@ -11,16 +11,16 @@
 namespace sluice::http {
 namespace {
 
-void respond_json(Exchange& exchange, const std::string& body, int status = 200) {
-  exchange.respond({.status = status, .content_type = kJson, .body = body});
+void respond_json(RequestContext& context, const std::string& body, int status = 200) {
+  context.respond({.status = status, .content_type = kJson, .body = body});
 }
 
 }  // namespace
 
-void run_limits(Exchange& exchange) {
-  if (exchange.waits_for_decisions()) return;
+void run_limits(RequestContext& context) {
+  if (context.waits_for_decisions()) return;
   std::string body = R"({"limits":[)";
-  for (const LimitCount& limit : exchange.thread.server->limits()) {
+  for (const LimitCount& limit : context.thread.server->limits()) {
     body.append(R"({"name":)");
     append_json_string(body, limit.name);
     body.append(R"(,"expression":)");
@@ -37,27 +37,27 @@ void run_limits(Exchange& exchange) {
   }
   body.back() = ']';  // There is always a row for all other limits.
   body += '}';
-  respond_json(exchange, body);
+  respond_json(context, body);
 }
 
-void run_health(Exchange& exchange) {
-  respond_json(exchange, R"({"status":"ok"})");
+void run_health(RequestContext& context) {
+  respond_json(context, R"({"status":"ok"})");
 }
 
-void run_ready(Exchange& exchange) {
-  const ServerContext& server = *exchange.thread.server;
+void run_ready(RequestContext& context) {
+  const ServerContext& server = *context.thread.server;
   if (server.is_draining()) {
-    return respond_json(exchange, R"({"status":"draining"})", kStatusUnavailable);
+    return respond_json(context, R"({"status":"draining"})", kStatusUnavailable);
   }
   // Any client may ask this, so the answer does not say why the store is lost; the log does.
   const bool is_lost = health(server.store()).state == StoreHealth::State::kDown;
-  respond_json(exchange, is_lost ? R"({"status":"degraded"})" : R"({"status":"ready"})");
+  respond_json(context, is_lost ? R"({"status":"degraded"})" : R"({"status":"ready"})");
 }
 
-void run_top(Exchange& exchange) {
-  if (exchange.waits_for_decisions()) return;
-  const std::string_view query = exchange.message.query();
-  Arena& arena = *exchange.thread.arena;
+void run_top(RequestContext& context) {
+  if (context.waits_for_decisions()) return;
+  const std::string_view query = context.message.query();
+  Arena& arena = *context.thread.arena;
   const std::string_view limit = query_value(query, "limit", arena);
   if (limit.empty()) throw Problem{.status = 400, .detail = "the parameter limit is missing"};
   const std::string_view n = query_value(query, "n", arena);
@@ -69,7 +69,7 @@ void run_top(Exchange& exchange) {
   }
   std::vector<KeyCount> rows;
   try {
-    rows = exchange.thread.server->top(limit, most);
+    rows = context.thread.server->top(limit, most);
   } catch (const UnknownLimit& error) {
     throw Problem{.status = 404, .detail = error.what()};
   }
@@ -86,14 +86,14 @@ void run_top(Exchange& exchange) {
     body += '}';
   }
   body.append("]}");
-  respond_json(exchange, body);
+  respond_json(context, body);
 }
 
-void run_metrics(Exchange& exchange) {
-  if (exchange.waits_for_decisions()) return;
-  exchange.respond({.status = 200,
-                    .content_type = MetricsText::kContentType,
-                    .body = metrics_text(*exchange.thread.server)});
+void run_metrics(RequestContext& context) {
+  if (context.waits_for_decisions()) return;
+  context.respond({.status = 200,
+                   .content_type = MetricsText::kContentType,
+                   .body = metrics_text(*context.thread.server)});
 }
 
 }  // namespace sluice::http
