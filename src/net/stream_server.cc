@@ -511,10 +511,10 @@ void StreamServer::start() {
   }
 }
 
-void StreamServer::drain(std::chrono::milliseconds patience) {
+void StreamServer::drain(std::chrono::milliseconds timeout) {
   State& state = *state_;
   assert(!state.threads.empty() && !state.stopped);
-  const auto deadline = std::chrono::steady_clock::now() + patience;
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
   // Before any connection is closed, so that its peer reaches the next process.
   state.stop_accepting(state.listeners, true);
   // When its last share goes, the promise is broken, which ends the wait.

@@ -63,10 +63,10 @@ class StreamServer {
   void replace(std::vector<Service> services, const std::function<void()>& commit);
 
   /// Closes each connection that is open now after its next reply. Returns when all of them are
-  /// closed, or after `patience`. Accepts and serves other peers meanwhile, as before, except from
+  /// closed, or after `timeout`. Accepts and serves other peers meanwhile, as before, except from
   /// sockets that were passed (Service::passed_socket).
   /// REQUIRES: called once; start() was called, and stop() was not.
-  void drain(std::chrono::milliseconds patience);
+  void drain(std::chrono::milliseconds timeout);
 
   /// Accepts the peers that have connected already, and no more. On each connection, answers the
   /// complete requests that have arrived, reading at most 64 KiB more (none if the peer leaves too
