@@ -136,7 +136,7 @@ void DecisionBatch::add_asked(const std::shared_ptr<const RegisteredLimit>& owne
   if (answers_later_ && request.permit != 0 && request.operation == Operation::kTake) {
     acquisitions_.push_back({size_, {owner, &limit}});
   }
-  add(request, slot, owner);
+  add_bound(request, slot, owner);
 }
 
 void DecisionBatch::add_special(const std::shared_ptr<const RegisteredLimit>& limit,

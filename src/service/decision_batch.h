@@ -61,8 +61,9 @@ class PendingAnswers {
 };
 
 /// Up to kMaxRequests requests of one read of a connection, which are given to the store at once.
-/// The connections of a serving thread use the same object in turn: each calls clear(), then add()
-/// and other_replies() in the order of its commands, then ask(). Not thread-safe.
+/// The connections of a serving thread use the same object in turn: each begins it by
+/// ThreadContext::begin_batch(), calls add() and other_replies() in the order of its commands, then
+/// ask(). Not thread-safe.
 ///
 /// If the store answers at once (memory), it reads the requests as they were added: no key is
 /// copied, unless they are decided together. If it answers later (Redis, Memcached), it gets a
@@ -88,20 +89,22 @@ class DecisionBatch {
   /// Begins with no requests; drops those of an earlier read that an exception ended.
   void clear();
 
-  /// Adds a request. The key, the limit and the space must stay valid until ask() returns; `owner`
-  /// is a share of the object that owns the limit and the space, which a Batch keeps. REQUIRES:
-  /// fewer than kMaxRequests added.
+  /// Adds a request about a key of this limit, as the limit's override for the key says, or, in a
+  /// dry run, so that it is not denied. Sets the request's limit and space, and the slot's limit.
+  /// The key must stay valid until ask() returns. REQUIRES: fewer than kMaxRequests added.
+  void add(const std::shared_ptr<const RegisteredLimit>& limit, Request request, ReplySlot slot);
+
+  /// Adds a request whose limit and space are set, without overrides and dry runs: for limits whose
+  /// numbers a command brings. The key, the limit and the space must stay valid until ask()
+  /// returns; `owner` is a share of the object that owns the limit and the space, which a Batch
+  /// keeps. REQUIRES: as add().
   template <class Owner>
-  void add(const Request& request, ReplySlot slot, const std::shared_ptr<Owner>& owner) {
+  void add_bound(const Request& request, ReplySlot slot, const std::shared_ptr<Owner>& owner) {
     assert(size_ < kMaxRequests);
     push_slot(request, slot);
     requests_[size_++] = request;
     if (answers_later_ && (owners_.empty() || owners_.back() != owner)) owners_.push_back(owner);
   }
-
-  /// Adds a request about a key of this limit, as the limit's override for the key says, or, in a
-  /// dry run, so that it is not denied. Sets the request's limit and space, and the slot's limit.
-  void add(const std::shared_ptr<const RegisteredLimit>& limit, Request request, ReplySlot slot);
 
   bool is_empty() const { return answers_.slots.empty(); }
 

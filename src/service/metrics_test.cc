@@ -56,7 +56,7 @@ class MetricsTest : public testing::Test {
     ThreadContext& own = context.thread(1);
     for (int i = 0; i < count; ++i) {
       const auto& found = own.limits.find(limit);
-      own.batch.add(found->request(key), {.limit = found->number}, found);
+      own.batch.add(found, {.key = key}, {});
       ask_batch(own, *store);
     }
   }
@@ -124,7 +124,7 @@ TEST_F(MetricsTest, TimesEachBatchOfAStoreThatAnswersLater) {
   ThreadContext& own = server.thread(0);
   const auto& limit = own.limits.find("login");
   for (int i = 0; i < 3; ++i) {
-    for (const char* key : {"ann", "bob"}) own.batch.add(limit->request(key), {}, limit);
+    for (const char* key : {"ann", "bob"}) own.batch.add(limit, {.key = key}, {});
     ask_batch(own, *later);
   }
   const auto counts = server.durations().decisions;

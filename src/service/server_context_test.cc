@@ -33,10 +33,7 @@ class ServerContextTest : public testing::Test {
            std::int64_t cost) {
     ThreadContext& own = context.thread(thread);
     const auto& found = own.limits.find(limit);
-    Request request = found->request(key);
-    request.operation = operation;
-    request.cost = cost;
-    own.batch.add(request, {.limit = found->number}, found);
+    own.batch.add(found, {.key = key, .operation = operation, .cost = cost}, {});
     ask_batch(own, *store);
   }
 

@@ -34,7 +34,7 @@ class CheckHandler final : public StreamHandler, private ReplyWriter {
       pending_.reset();
     }
     if (closing_) return {input.size(), Next::kClose};
-    context_.batch.clear();
+    context_.begin_batch();
     Progress progress{.consumed = 0, .next = Next::kMore};
     for (std::size_t lines = 0; lines < DecisionBatch::kMaxRequests && !closing_; ++lines) {
       const std::string_view rest = input.substr(progress.consumed);
@@ -68,7 +68,7 @@ class CheckHandler final : public StreamHandler, private ReplyWriter {
     try {
       const auto& limit = context_.limits.find(line.substr(0, blank));
       const std::string_view key = line.substr(std::min(blank + 1, line.size()));
-      context_.batch.add(limit->request(key), {.limit = limit->number}, limit);
+      context_.batch.add(limit, {.key = key}, {});
     } catch (const InvalidLimit& error) {
       context_.batch.other_replies(output) += "error: " + std::string(error.what()) + "\n";
     }

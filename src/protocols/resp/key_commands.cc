@@ -56,7 +56,7 @@ void throttle(CommandContext& context, const ThrottleNumbers& numbers, Arguments
     // -2^63 has no positive counterpart, and no bucket has that many units.
     request.cost = quantity < -kMaxInt64 ? kMaxInt64 : -quantity;
   }
-  context.thread.context.batch.add(request, {.tag = tag_of(form)}, *limit);
+  context.thread.context.batch.add_bound(request, {.tag = tag_of(form)}, *limit);
 }
 
 constexpr std::string_view kIncrexForm =
@@ -178,7 +178,7 @@ void run_increx(CommandContext& context, Arguments arguments) {
   if (takes_what_there_is) request.operation = Operation::kTakeUpTo;
   const std::uint32_t tag =
       context.replies.tag_with(Form::kCount, {.number = takes_what_there_is ? 0 : by});
-  context.thread.context.batch.add(request, {.tag = tag}, *limit);
+  context.thread.context.batch.add_bound(request, {.tag = tag}, *limit);
 }
 
 // Looks for each key's state in each space where it can be, and forgets it.
@@ -191,10 +191,10 @@ void run_del(CommandContext& context, Arguments arguments) {
                           Form form) {
     Request request = limit->request(key);
     request.cost = 0;
-    batch.add(request, {.tag = tag_of(Form::kState)}, limit);
+    batch.add_bound(request, {.tag = tag_of(Form::kState)}, limit);
     request.cost = 1;
     request.operation = Operation::kReset;
-    batch.add(request, {.tag = tag_of(form)}, limit);
+    batch.add_bound(request, {.tag = tag_of(form)}, limit);
   };
   for (std::size_t i = std::max<std::size_t>(1, context.peer.resume_at); i < arguments.size();
        ++i) {

@@ -130,7 +130,7 @@ void run_sluice_reset(CommandContext& context, Arguments arguments) {
   const auto& limit = context.thread.throttle_limits.any();
   request = limit->request(arguments[2]);
   request.operation = Operation::kReset;
-  context.thread.context.batch.add(request, {.tag = tag_of(Form::kDone)}, limit);
+  context.thread.context.batch.add_bound(request, {.tag = tag_of(Form::kDone)}, limit);
 }
 
 void run_sluice_acquire(CommandContext& context, Arguments arguments) {
