@@ -59,11 +59,36 @@ inline bool lends(const LimitDefinition& limit) {
                     limit.parts[0]);
 }
 
+// What the table does not say of an algorithm, and other modules need to know.
+
 /// Whether the part is a bucket, which can reserve units that are yet to return.
 inline bool is_bucket(const AnyPart& part) {
   return std::visit(
       []<class P>(const P&) { return std::is_same_v<typename P::Algorithm::State, BucketState>; },
       part);
+}
+
+/// Whether the part admits a request for more units than it ever holds (borrow=yes).
+inline bool borrows(const AnyPart& part) {
+  const auto* const bucket = std::get_if<Part<TokenBucket>>(&part);
+  return bucket != nullptr && bucket->params.borrow;
+}
+
+/// Whether check() may admit a request with a delay.
+inline bool delays(const AnyPart& part) {
+  return std::holds_alternative<Part<LeakyBucket>>(part);
+}
+
+/// Whether a denial says that the wait would exceed the patience. As both get shorter at the same
+/// rate, asking again within the patience is of no use.
+inline bool is_denial_final(const AnyPart& part) {
+  return std::holds_alternative<Part<TokenBucket>>(part);
+}
+
+/// Whether the part's windows begin with the first unit that is taken, not at fixed instants.
+inline bool starts_with_first(const AnyPart& part) {
+  const auto* const window = std::get_if<Part<FixedWindow>>(&part);
+  return window != nullptr && window->params.first;
 }
 
 /// The numbers of one part.

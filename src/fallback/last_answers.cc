@@ -63,9 +63,6 @@ bool LastAnswers::Denial::is_over(const Request& request, const Decision& answer
   if (numbers != numbers_hash(request)) return takes_units;
   if (takes_units && covers(request)) return true;
   // As much as remains of all parts is allowed, but for a delay longer than the patience.
-  const auto delays = [](const AnyPart& part) {
-    return std::holds_alternative<Part<LeakyBucket>>(part);
-  };
   return answer.remaining >= cost &&
          (patience_ns == kDefaultPatience || std::ranges::none_of(request.limit->parts, delays));
 }

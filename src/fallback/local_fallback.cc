@@ -21,12 +21,6 @@ std::int64_t& permits_of(LimitDefinition& limit) {
   return std::get<Part<Concurrency>>(limit.parts[0]).params.limit;
 }
 
-// Whether its windows begin with the first unit that is taken.
-bool starts_with_first(const AnyPart& part) {
-  const auto* const window = std::get_if<Part<FixedWindow>>(&part);
-  return window != nullptr && window->params.first;
-}
-
 // The same limit, but nothing but its buckets ever denies: of what remains, it is seen how much
 // counts, although that may be more than the limit.
 LimitDefinition without_limit(const LimitDefinition& limit) {

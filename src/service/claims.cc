@@ -4,24 +4,11 @@
 #include <cassert>
 #include <numeric>
 #include <utility>
-#include <variant>
 
 #include "algorithms/limit_definition.h"
 #include "core/together.h"
 
 namespace sluice {
-namespace {
-
-// Whether a request for more than the limit may pass.
-bool lends_units(const LimitDefinition& limit) {
-  return std::ranges::any_of(limit.parts, [](const AnyPart& part) {
-    const auto* const bucket = std::get_if<Part<TokenBucket>>(&part);
-    return bucket != nullptr && bucket->params.borrow;
-  });
-}
-
-}  // namespace
-
 Claims::Claims(Answers answers, std::span<const Request> asked) : answers_(std::move(answers)) {
   const std::vector<ReplySlot>& slots = answers_.slots;
   assert(!slots.empty() && asked.size() + answers_.overridden.size() == slots.size());
@@ -105,8 +92,8 @@ void Claims::take_peeks(std::span<const Decision> decisions) {
     Decision& own = answers_.parts[round_[i]] = decisions[i];
     own.allowed = own.remaining >= units_[round_[i]];
     if (own.allowed) continue;
-    const bool never_passes =
-        units_[round_[i]] > own.limit && !lends_units(*claims_[round_[i]].limit);
+    const bool never_passes = units_[round_[i]] > own.limit &&
+                              std::ranges::none_of(claims_[round_[i]].limit->parts, borrows);
     own.retry_after = never_passes ? kNever : own.reset_after;
   }
   begin_round({});

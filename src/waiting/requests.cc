@@ -10,7 +10,6 @@
 #include <cstdlib>
 #include <span>
 #include <utility>
-#include <variant>
 
 #include "algorithms/limit_definition.h"
 #include "waiting/fork.h"
@@ -48,13 +47,12 @@ bool has_later(const LimitDefinition& limit) {
   return !std::ranges::all_of(limit.parts, is_bucket);
 }
 
-// Whether a token bucket denies because the wait would exceed the timeout. Both get shorter at the
-// same rate, so it denies a later request, too, whatever other parts the limit has. (Which part of
-// a claim binds is not known if there are several claims.)
+// Whether the wait for the part that denies would exceed the timeout: that stays so, whatever other
+// parts the limit has. (Which part of a claim binds is not known if there are several claims.)
 bool exceeds_timeout(const AcquireRequest& request, const AcquireOutcome& denied) {
   if (request.claims.size() > 1 || request.until == TimerQueue::kEndOfTime) return false;
   const auto& parts = denied.bound().limit.definition().parts;
-  return std::holds_alternative<Part<TokenBucket>>(parts[denied.decision.binding]);
+  return is_denial_final(parts[denied.decision.binding]);
 }
 
 }  // namespace
@@ -115,9 +113,7 @@ void reclaim_unanswered(AcquireRequest& request, AcquireOutcome& outcome,
 bool can_be_admitted(const AcquireRequest& request) {
   return std::ranges::all_of(request.claims, [](const AcquireClaim& claim) {
     const auto admits = [&](const AnyPart& part) {
-      const auto* const bucket = std::get_if<Part<TokenBucket>>(&part);
-      const bool borrows = bucket != nullptr && bucket->params.borrow;
-      return borrows || claim.cost <= numbers_of(part).quota;
+      return borrows(part) || claim.cost <= numbers_of(part).quota;
     };
     return std::ranges::all_of(claim.binding->bound().limit.definition().parts, admits);
   });
