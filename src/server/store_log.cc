@@ -37,7 +37,7 @@ LogEvent log_event_of(const StoreEvent& event) {
           "store_full",
           event.message,
           {{"evicted", static_cast<std::int64_t>(health.evicted)},
-           {"denied_for_room", static_cast<std::int64_t>(health.without_room)}}};
+           {"without_room", static_cast<std::int64_t>(health.without_room)}}};
 }
 
 }  // namespace

@@ -47,7 +47,7 @@ TEST_F(StoreLogTest, AnEventHasItsMembers) {
   health_.evicted = 3;
   health_.without_room = 4;
   EXPECT_EQ(line(Kind::kFull), R"("level":"warning","event":"store_full","message":"it",)"
-                               R"("evicted":3,"denied_for_room":4})"
+                               R"("evicted":3,"without_room":4})"
                                "\n");
 }
 

@@ -158,8 +158,10 @@ void write_store(const ServerContext& server, const std::string& store, MetricsT
           now.not_charged_back);
   counter("sluice_store_evicted_keys_total",
           "Keys that a full memory store has evicted although they were not fresh.", now.evicted);
-  counter("sluice_store_denied_for_room_total",
-          "Requests for a new key that found no room in a memory store.", now.without_room);
+  counter("sluice_store_without_room_total",
+          "Requests for a new key that found no room in a memory store: denied, or with full=allow "
+          "admitted without a record.",
+          now.without_room);
 }
 
 // If the store cannot tell, the families have no sample.

@@ -179,7 +179,7 @@ TEST_F(MetricsTest, TellsHowTheStoreIs) {
       {"charged_back_units_total{store=\"redis\"}", "8"},
       {"not_charged_back_units_total{store=\"redis\"}", "9"},
       {"evicted_keys_total{store=\"redis\"}", "10"},
-      {"denied_for_room_total{store=\"redis\"}", "11"}};
+      {"without_room_total{store=\"redis\"}", "11"}};
   EXPECT_EQ(told, expected);
 }
 

@@ -232,7 +232,7 @@ class AbuseTest(SystemTest):
                 def look(abuser):
                     abuser.await_count(count)
                     each = server.metrics()
-                    refused = (each[("sluice_store_denied_for_room_total", 'store="memory"')] +
+                    refused = (each[("sluice_store_without_room_total", 'store="memory"')] +
                                each[("sluice_store_evicted_keys_total", 'store="memory"')])
                     resident = server.resident_mib()
                     self.say(f"{abuser.count.value} {what}",

@@ -67,7 +67,7 @@ class LoneTable {
   Table& table() { return table_; }
   std::size_t used_bytes() const { return table_.used_bytes(); }
   std::uint64_t evicted() const { return table_.counters().evicted; }
-  std::uint64_t refused_full() const { return table_.counters().refused_full; }
+  std::uint64_t without_room() const { return table_.counters().without_room; }
 
  private:
   Decision take_by(const LimitDefinition& limit, std::string_view key, Instant now,

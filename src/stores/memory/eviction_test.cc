@@ -39,7 +39,7 @@ INSTANTIATE_TEST_SUITE_P(Eviction, EveryAlgorithm,
 TEST_P(EveryAlgorithm, HoldsAtMostItsBytes) {
   LoneTable table(limit("2/1h"));
   int keys = 0;
-  while (table.evicted() + table.refused_full() == 0) table.take(key_name(keys++), kStart);
+  while (table.evicted() + table.without_room() == 0) table.take(key_name(keys++), kStart);
   const int three_times = 3 * keys;
   for (; keys < three_times; ++keys) {
     table.take(key_name(keys), kStart + keys);
@@ -179,7 +179,7 @@ TEST(Eviction, AnEvictedKeyStartsFresh) {
 // Fills a table with keys that all deny, one a microsecond, until most new ones find no room.
 Instant fill_with_denying(LoneTable& table) {
   Instant now = kStart;
-  for (int i = 0; table.refused_full() < 1000; ++i) table.take(key_name(i), now += 1000);
+  for (int i = 0; table.without_room() < 1000; ++i) table.take(key_name(i), now += 1000);
   return now;
 }
 
@@ -226,13 +226,13 @@ TEST(Full, RetryAfterEndsWhenThereIsRoom) {
 TEST(Full, APeekNeedsNoRoom) {
   LoneTable table("token_bucket 1/1h");
   const Instant now = fill_with_denying(table);
-  const std::uint64_t refused = table.refused_full();
+  const std::uint64_t refused = table.without_room();
   for (int i = 0; i < 1000; ++i) {
     const Decision peek = table.take("new" + std::to_string(i), now, 0);
     ASSERT_TRUE(peek.allowed);
     ASSERT_EQ(peek.source, Source::kStore);
   }
-  EXPECT_EQ(table.refused_full(), refused);
+  EXPECT_EQ(table.without_room(), refused);
 }
 
 TEST(Full, MayAdmitWithoutRecording) {
@@ -256,8 +256,8 @@ TEST(Full, MayAdmitWithoutRecording) {
 TEST(Full, FreshKeysElsewhereMakeRoom) {
   LoneTable table("sliding_log 10000/1s");
   Instant now = kStart;
-  for (int key = 0; table.refused_full() == 0; ++key) {
-    for (int i = 0; i < 3000 && table.refused_full() == 0; ++i) table.take(key_name(key), ++now);
+  for (int key = 0; table.without_room() == 0; ++key) {
+    for (int i = 0; i < 3000 && table.without_room() == 0; ++i) table.take(key_name(key), ++now);
   }
   now += kHourNs;
   for (int i = 0; i < 3000; ++i) {
@@ -297,7 +297,7 @@ TEST(Full, ADeniedRequestEvictsNoKey) {
   LoneTable table("sliding_log 10000/1h");
   Instant now = kStart;
   for (int i = 0; i < 1500; ++i) ASSERT_TRUE(table.take("large", ++now).allowed);
-  for (int i = 0; table.evicted() == 0 && table.refused_full() == 0; ++i) {
+  for (int i = 0; table.evicted() == 0 && table.without_room() == 0; ++i) {
     table.take("small" + std::to_string(i), ++now);
   }
   std::uint64_t before = table.evicted();
@@ -319,7 +319,7 @@ TEST(Full, IfItAllowsEveryNewKeyOfManyPartsIsAllowed) {
   LimitedKeys small(store, "sliding_counter 8/1d", "small");
   small.take("k", kStart, 8);
   LimitedKeys others(store, "sliding_log 8/1d", "others");
-  for (std::uint64_t i = 0; store.counters().refused_full < 1'000; ++i) {
+  for (std::uint64_t i = 0; store.counters().without_room < 1'000; ++i) {
     others.take(key_name(i), kStart, 8);
   }
   // Its record leaves room for one of the same size.

@@ -183,7 +183,7 @@ TEST(Limits, OfAnotherKindTakeThePlacesOfKeysWithNumbersOfTheirOwn) {
   MemoryStore store(small_store());
   {
     LimitedKeys denying(store, varying("token_bucket 1/1d"));
-    for (std::uint64_t i = 0; store.counters().refused_full < 5'000; ++i) {
+    for (std::uint64_t i = 0; store.counters().without_room < 5'000; ++i) {
       denying.take(key_name(i), kStart);
     }
   }

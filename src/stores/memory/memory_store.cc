@@ -141,7 +141,7 @@ void MemoryStore::decide_all(std::span<const Request> requests, Instant now, Dec
 void MemoryStore::add_health(StoreHealth& health) const {
   health.state = StoreHealth::State::kUp;
   health.evicted = counters().evicted.load(std::memory_order_relaxed);
-  health.without_room = counters().refused_full.load(std::memory_order_relaxed);
+  health.without_room = counters().without_room.load(std::memory_order_relaxed);
 }
 
 }  // namespace sluice

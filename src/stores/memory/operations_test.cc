@@ -118,7 +118,7 @@ TEST(Full, DeniesABlockAndAChargeWithoutRoom) {
     MemoryStore store(options);
     LimitedKeys keys(store, "token_bucket 1/1h");
     std::string late;
-    for (std::uint64_t i = 0; store.counters().refused_full < 5'000; ++i) {
+    for (std::uint64_t i = 0; store.counters().without_room < 5'000; ++i) {
       const std::string key = key_name(i);
       if (keys.take(key, kStart).source == Source::kFull) late = key;
     }

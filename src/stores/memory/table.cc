@@ -388,7 +388,7 @@ const Member* Table::reserve_all(std::span<Member> members, Instant now, std::sp
         reserve(member.place, request, now, own, std::span(pinned).first(members.size()))) {
       return true;
     }
-    counters_.refused_full.fetch_add(1, std::memory_order_relaxed);
+    counters_.without_room.fetch_add(1, std::memory_order_relaxed);
     // A key with a state keeps its limit, and what is no take is not said to be done.
     member.is_unrecorded = options_.allow_when_full && key_cell(member.place) == 0 &&
                            can_be_denied(request.operation, request.cost);

@@ -32,8 +32,8 @@ struct TableOptions {
 struct Counters {
   /// Keys that were evicted for lack of room and were not fresh.
   std::atomic<std::uint64_t> evicted{0};
-  /// Requests that found no room.
-  std::atomic<std::uint64_t> refused_full{0};
+  /// Requests that found no room: denied, or, with allow_when_full, admitted without a record.
+  std::atomic<std::uint64_t> without_room{0};
 };
 
 /// The place of a key: its shard and its tag, from independent bits of one hash.

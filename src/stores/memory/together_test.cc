@@ -16,10 +16,10 @@ using std::chrono::nanoseconds;
 
 // Takes until a new key finds no room. Returns the name of that key.
 std::string fill_with_denying(MemoryStore& store, LimitedKeys& keys) {
-  const std::uint64_t refused = store.counters().refused_full + 1;
+  const std::uint64_t refused = store.counters().without_room + 1;
   for (std::uint64_t i = 0;; ++i) {
     keys.take(key_name(i), kStart);
-    if (store.counters().refused_full == refused) return key_name(i);
+    if (store.counters().without_room == refused) return key_name(i);
   }
 }
 
