@@ -44,9 +44,11 @@ struct Request {
   PermitId permit = 0;
   /// kRenew, kRelease, kRefund: the source of the decision that granted the units or the permit,
   /// which is asked. If that is the store and it does not answer, the failure policy answers, and
-  /// Decision::source is another one. kRelease with kUnavailable: it is not known whether the store
-  /// granted the permit, and only the store is asked.
+  /// Decision::source is another one.
   Source giver = Source::kStore;
+  /// kRelease: the store may have granted the permit without an answer, so only the store is asked:
+  /// no failure policy answers.
+  bool is_reclaim = false;
   /// Receives the decisions that are combined into the answer, in the order in which
   /// Decision::binding counts them; empty if the caller does not need them. For a request that is
   /// asked alone, or in a list of one, these are the decisions of the limit's parts; for one that

@@ -175,11 +175,16 @@ class BatchStore : public Store {
                        std::span<Decision> decisions);
 };
 
-/// Decision::taken of a kUnavailable decision if the store may have executed the request. From a
-/// store without a failure policy, 0 there means that it has not; with one that raises the error,
-/// it is 0 in either case. Where a permit was to be acquired, a store with a failure policy says so
-/// whatever its policy has answered, and also where it raises the error.
+/// Decision::taken where a store was sent the request and did not answer, so that it may have
+/// executed it.
+/// - A store without a failure policy (Redis, Memcached) says so in each such kUnavailable
+///   decision; with 0 there, it has certainly not executed the request.
+/// - A FallbackStore says so of a permit that was to be acquired, whatever its policy has answered
+///   or raised. Of other requests it does not tell.
 inline constexpr std::int64_t kTakenUnknown = -1;
+inline bool may_be_executed(const Decision& decision) {
+  return decision.taken == kTakenUnknown;
+}
 
 /// The most requests that can be asked together.
 inline constexpr std::size_t kMaxTogether = 16;

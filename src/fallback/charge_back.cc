@@ -92,7 +92,7 @@ std::vector<ChargeBack::Charge> ChargeBack::take(Instant now) {
 }
 
 void ChargeBack::settle(const Charge& charge, std::int64_t units, Outcome outcome, Instant now) {
-  if (outcome == Outcome::kUnknown) return;
+  if (outcome == Outcome::kMayBeCharged) return;
   const bool is_sent_again = outcome == Outcome::kNotSent;
   if (is_sent_again) next_try_.store(now + kPause, std::memory_order_relaxed);
   change(charge.name, [&](Entry& entry) {

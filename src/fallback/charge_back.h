@@ -65,10 +65,10 @@ class ChargeBack {
   std::vector<Charge> take(Instant now);
 
   enum class Outcome : std::uint8_t {
-    kOver,     ///< The store has charged them, or they do not count any more.
-    kUnknown,  ///< The store may have charged them: they are pending until the key is fresh, and
-               ///< are not sent again.
-    kNotSent,  ///< They are charged later: nothing is sent for kPause.
+    kOver,          ///< The store has charged them, or they do not count any more.
+    kMayBeCharged,  ///< The store was sent them, and did not answer: they are pending until the key
+                    ///< is fresh, and are not sent again.
+    kNotSent,       ///< They are charged later: nothing is sent for kPause.
   };
   /// What became of `units` of a charge that take() returned.
   void settle(const Charge& charge, std::int64_t units, Outcome outcome, Instant now);

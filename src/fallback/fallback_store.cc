@@ -142,18 +142,17 @@ class FallbackStore::Settling {
     answered_ = answered_ || !is_lost;
     // It is not known whether the inner store granted this permit, so only the inner store is asked
     // to release it: a permit with that id in the local states would be another one.
-    if (request.giver == Source::kUnavailable) {
+    if (request.is_reclaim) {
       is_left_open_ = is_left_open_ || is_lost;
       return;
     }
     learn(subjects[0], request, decision, decision.allowed);
     if (!is_lost) return;
-    const bool may_be_lent = decision.taken == kTakenUnknown &&
-                             FallbackSpace::of(subjects[0]).lends &&
-                             can_be_denied(request.operation, request.cost);
+    const bool may_be_granted = may_be_executed(decision) && FallbackSpace::of(subjects[0]).lends &&
+                                can_be_denied(request.operation, request.cost);
     answer_by_policy(subjects, requests, decision);
     // So the caller knows that the inner store may count the permit, and can release it there.
-    if (may_be_lent) decision.taken = kTakenUnknown;
+    if (may_be_granted) decision.taken = kTakenUnknown;
   }
 
   void settle_group(Requests requests, Decision& decision) {
@@ -201,7 +200,6 @@ class FallbackStore::Settling {
   // kUnavailable.
   void answer_by_policy(Subjects subjects, Requests requests, Decision& decision) {
     ++lost_;
-    const bool was_sent = decision.taken == kTakenUnknown;
     if (policy() == OnFailure::kRaise) {
       decision = {.source = Source::kUnavailable};
       return;
@@ -210,6 +208,7 @@ class FallbackStore::Settling {
       decision = policy_decision(policy(), requests);
       return;
     }
+    const Decision unanswered = decision;
     const std::lock_guard lock(store_.local_mutex_);
     boost::container::small_vector<Request, 1> local;
     for (std::size_t i = 0; i < requests.size(); ++i) {
@@ -232,9 +231,10 @@ class FallbackStore::Settling {
     // more than there is, and this request was denied as well. (Where a window has just begun, it
     // may be charged twice, which denies too early, and never too late.)
     const Instant before = std::max<Instant>(0, batch_.outer.sent - kSecondNs);
-    const bool may_be_done = was_sent && !denied_at(before, subjects, requests, denial);
+    const bool may_be_charged =
+        may_be_executed(unanswered) && !denied_at(before, subjects, requests, denial);
     for (std::size_t i = 0; i < requests.size(); ++i) {
-      store_.note_local(subjects[i], requests[i], decision, arrived_, may_be_done);
+      store_.note_local(subjects[i], requests[i], decision, arrived_, may_be_charged);
     }
   }
 
@@ -517,7 +517,7 @@ void FallbackStore::bring_to_told(const Subject& subject, const Request& request
 
 // Keeps account of what the local states have admitted, or taken back.
 void FallbackStore::note_local(const Subject& subject, const Request& request,
-                               const Decision& answer, Instant now, bool may_be_done) {
+                               const Decision& answer, Instant now, bool may_be_charged) {
   if (FallbackSpace::of(subject).lends || !answer.allowed) return;
   std::int64_t units = 0;
   switch (request.operation) {
@@ -529,7 +529,7 @@ void FallbackStore::note_local(const Subject& subject, const Request& request,
       units = answer.taken;
       break;
     case Operation::kRefund:
-      if (may_be_done) return;  // The store may have got these units.
+      if (may_be_charged) return;  // The store may have got these units.
       return charges_->subtract(name_of(subject), request.cost);
     case Operation::kReset:
       return charges_->forget(name_of(subject));
@@ -537,7 +537,7 @@ void FallbackStore::note_local(const Subject& subject, const Request& request,
       return;
   }
   if (units == 0) return;
-  if (may_be_done) return count_not_charged_back(units);
+  if (may_be_charged) return count_not_charged_back(units);
   const auto until = now + local_->reset_after(in_local(subject, request), now).count();
   count_not_charged_back(charges_->add({.name = name_of(subject),
                                         .limit = FallbackSpace::of(subject).keep(*request.limit),
@@ -614,10 +614,10 @@ void FallbackStore::charge_back(Instant now) {
         answers->record(charge.name, answered.requests()[i], decision, std::nullopt, arrived, at);
       }
       const bool is_lost = decision.source == Source::kUnavailable;
-      const bool is_sent = !is_lost || decision.taken == kTakenUnknown;
-      const Outcome lost = is_sent ? Outcome::kUnknown : Outcome::kNotSent;
+      const bool may_be_charged = !is_lost || may_be_executed(decision);
+      const Outcome lost = may_be_charged ? Outcome::kMayBeCharged : Outcome::kNotSent;
       charges->settle(charge, charge.units, is_lost ? lost : Outcome::kOver, arrived);
-      if (!is_sent) continue;
+      if (!may_be_charged) continue;
       auto& count = is_lost ? counters->not_charged_back : counters->charged_back;
       count.fetch_add(static_cast<std::uint64_t>(charge.units), std::memory_order_relaxed);
     }

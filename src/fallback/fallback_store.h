@@ -72,8 +72,8 @@ struct FallbackCounters {
 ///   the local states gave it, only they are asked. If the policy allowed it, there is no state to
 ///   return it to, and the request is allowed at once. If the inner store gave it and does not
 ///   answer, the local states renew or release it and the decision is Source::kLocal: the inner
-///   store has then not confirmed it. If it is not known whether the inner store gave it (giver
-///   kUnavailable), only the inner store is asked, and the policy does not answer for it.
+///   store has then not confirmed it. If it is not known whether the inner store gave it
+///   (Request::is_reclaim), only the inner store is asked, and the policy does not answer for it.
 /// - Whatever the policy has answered, Decision::taken of an acquisition may be kTakenUnknown.
 /// - A take of units that the inner store has just denied is denied again without asking it (see
 ///   LastAnswers), at the store's own time, alone or in a batch. Groups asked together, permits,
@@ -148,7 +148,7 @@ class FallbackStore final : public BatchStore, private Batch::OuterStore {
   void on_answered(Batch& batch) override;
   void bring_to_told(const Subject& subject, const Request& request, Instant now);
   void note_local(const Subject& subject, const Request& request, const Decision& answer,
-                  Instant now, bool may_be_done);
+                  Instant now, bool may_be_charged);
   void count_not_charged_back(std::int64_t units);
   std::shared_ptr<FallbackSpace> space_of(const ChargeBack::Charge& charge);
   void charge_back(Instant now);

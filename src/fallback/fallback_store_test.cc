@@ -498,6 +498,9 @@ class FallbackPermitsTest : public FallbackFixture {
   Decision release(PermitId permit, Source giver = Source::kStore) {
     return decide({.operation = Operation::kRelease, .permit = permit, .giver = giver}, kStart);
   }
+  Decision reclaim(PermitId permit) {
+    return decide({.operation = Operation::kRelease, .permit = permit, .is_reclaim = true}, kStart);
+  }
   void find_again() {
     inner_->lose_nothing();
     inner_->asked.clear();
@@ -614,14 +617,14 @@ TEST_F(FallbackPermitsTest, WhatMayHaveBeenGivenLateIsReleasedByTheStoreAlone) {
   find_again();
   // It arrives after all.
   EXPECT_TRUE(decide_elsewhere({.permit = 1}, kStart).allowed);
-  const Decision released = release(1, Source::kUnavailable);
+  const Decision released = reclaim(1);
   EXPECT_TRUE(released.allowed);
   EXPECT_EQ(released.source, Source::kStore);
   EXPECT_TRUE(renew(1, Source::kLocal).allowed) << "it is held here";
 
   const std::uint64_t local_answers = store_->counters().local_answers;
   inner_->lose_all();
-  EXPECT_THROW(release(1, Source::kUnavailable), StoreError);
+  EXPECT_THROW(reclaim(1), StoreError);
   EXPECT_EQ(store_->counters().local_answers, local_answers);
   EXPECT_TRUE(renew(1, Source::kLocal).allowed);
 }

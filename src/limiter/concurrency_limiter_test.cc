@@ -269,7 +269,7 @@ class UnansweredPermitTest : public testing::Test {
   void expect_reclaimed() {
     ASSERT_EQ(store_->asked.size(), 2U);
     EXPECT_EQ(store_->asked[1].operation, Operation::kRelease);
-    EXPECT_EQ(store_->asked[1].giver, Source::kUnavailable);
+    EXPECT_TRUE(store_->asked[1].is_reclaim);
     EXPECT_EQ(store_->asked[1].permit, store_->asked[0].permit);
   }
 

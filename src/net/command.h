@@ -9,8 +9,8 @@ namespace sluice {
 
 /// What is known about a command to which no reply will come.
 enum class Loss : std::uint8_t {
-  kUnsent,   ///< No byte of it was sent: it can be sent again, to this server or another.
-  kUnknown,  ///< It was sent, at least in part: the server may have executed it.
+  kUnsent,         ///< No byte of it was sent: it can be sent again, to this server or another.
+  kMayBeExecuted,  ///< It was sent, at least in part.
 };
 
 /// One command to a server, with its reply. The RequestPipeline that it was given to owns it: calls

@@ -74,7 +74,7 @@ std::pair<std::unique_ptr<Command>, Loss> CommandQueue::lose(bool all_sent) {
   InFlight lost = std::move(in_flight_.front());
   in_flight_.pop_front();
   return {std::move(lost.command),
-          all_sent || bytes_sent() > lost.begin ? Loss::kUnknown : Loss::kUnsent};
+          all_sent || bytes_sent() > lost.begin ? Loss::kMayBeExecuted : Loss::kUnsent};
 }
 
 }  // namespace sluice

@@ -75,9 +75,11 @@ TEST(CommandQueueTest, TellsWhatWasSentFromWhatWasNot) {
     return all;
   };
   EXPECT_THAT(losses(0, false), ElementsAre(Loss::kUnsent, Loss::kUnsent, Loss::kUnsent));
-  EXPECT_THAT(losses(6, false), ElementsAre(Loss::kUnknown, Loss::kUnsent, Loss::kUnsent));
-  EXPECT_THAT(losses(7, false), ElementsAre(Loss::kUnknown, Loss::kUnknown, Loss::kUnsent));
-  EXPECT_THAT(losses(7, true), ElementsAre(Loss::kUnknown, Loss::kUnknown, Loss::kUnknown));
+  EXPECT_THAT(losses(6, false), ElementsAre(Loss::kMayBeExecuted, Loss::kUnsent, Loss::kUnsent));
+  EXPECT_THAT(losses(7, false),
+              ElementsAre(Loss::kMayBeExecuted, Loss::kMayBeExecuted, Loss::kUnsent));
+  EXPECT_THAT(losses(7, true),
+              ElementsAre(Loss::kMayBeExecuted, Loss::kMayBeExecuted, Loss::kMayBeExecuted));
 }
 
 TEST(CommandQueueTest, AReplyToACommandThatIsNotHandedOverIsAnError) {

@@ -107,7 +107,7 @@ TEST_F(RequestPipelineTest, HalfAReplyIsNone) {
   peer.close();
   ASSERT_TRUE(half.await_end());
   EXPECT_EQ(whole.answer, "answer\n");
-  EXPECT_EQ(half.loss, Loss::kUnknown);
+  EXPECT_EQ(half.loss, Loss::kMayBeExecuted);
   EXPECT_EQ(half.why, server_.endpoint().text() + " closed the connection");
 }
 
@@ -119,8 +119,8 @@ TEST_F(RequestPipelineTest, GarbageEndsTheConnection) {
   EXPECT_EQ(peer.lines(2), "first\nsecond\n");
   peer.send("!?\nfine\n");
   ASSERT_TRUE(second.await_end());
-  EXPECT_EQ(first.loss, Loss::kUnknown);
-  EXPECT_EQ(second.loss, Loss::kUnknown);
+  EXPECT_EQ(first.loss, Loss::kMayBeExecuted);
+  EXPECT_EQ(second.loss, Loss::kMayBeExecuted);
   EXPECT_EQ(first.why, server_.endpoint().text() + " sent what is no reply");
   EXPECT_EQ(peer.line(), "");
   server_.accept();
@@ -151,7 +151,7 @@ TEST_F(RequestPipelineTest, SilenceEndsTheConnection) {
   ask({&asked});
   ASSERT_TRUE(asked.await_end());
   EXPECT_GE(std::chrono::steady_clock::now() - start, milliseconds(30));
-  EXPECT_EQ(asked.loss, Loss::kUnknown);
+  EXPECT_EQ(asked.loss, Loss::kMayBeExecuted);
   EXPECT_EQ(asked.why, server_.endpoint().text() + " has not answered for 30 ms");
   EXPECT_TRUE(peer.ends_in_reset());
   Peer next = server_.accept();
@@ -296,7 +296,7 @@ TEST_F(RequestPipelineTest, HalfACommandMayHaveBeenCarriedOutAndWhatFollowsIsNot
   ASSERT_TRUE(peer.await());
   peer.reset();
   ASSERT_TRUE(begun.await_end());
-  EXPECT_EQ(begun.loss, Loss::kUnknown);
+  EXPECT_EQ(begun.loss, Loss::kMayBeExecuted);
   EXPECT_EQ(server_.accept().line(), "next\n");
 }
 
@@ -356,7 +356,7 @@ TEST_F(RequestPipelineTest, CallbacksMayFlushAndReconnect) {
   peer.send("1\n2\n");
   ASSERT_TRUE(second.await_end());
   EXPECT_EQ(first.answer, "1\n");
-  EXPECT_EQ(second.loss, Loss::kUnknown);
+  EXPECT_EQ(second.loss, Loss::kMayBeExecuted);
   EXPECT_EQ(server_.accept().line(), "third\n");
   EXPECT_EQ(downs().at(0), "first has had enough");
 }
@@ -390,7 +390,7 @@ TEST_F(RequestPipelineTest, ALostConnectionIsRenewedAtOnce) {
   EXPECT_EQ(peer.line(), "next\n");
   peer.reset();
   ASSERT_TRUE(lost.await_end());
-  EXPECT_EQ(lost.loss, Loss::kUnknown);
+  EXPECT_EQ(lost.loss, Loss::kMayBeExecuted);
   EXPECT_THAT(lost.why, StartsWith("the connection to 127.0.0.1:"));
   EXPECT_THAT(lost.why, EndsWith(" failed: Connection reset by peer"));
   peer = server_.accept();
@@ -531,7 +531,7 @@ TEST_F(RequestPipelineTest, ReconnectGivesTheConnectionUp) {
     EXPECT_FALSE(pipeline_->is_up());
   });
   ASSERT_TRUE(asked.await_end());
-  EXPECT_EQ(asked.loss, Loss::kUnknown);
+  EXPECT_EQ(asked.loss, Loss::kMayBeExecuted);
   EXPECT_EQ(asked.why, "127.0.0.1 is loading");
   EXPECT_TRUE(peer.ends_in_reset());  // What is given up is not to reach the server later.
   Peer next = server_.accept();
@@ -590,7 +590,7 @@ TEST_F(RequestPipelineTest, MayBeDestroyedInAnyState) {
   close();
   EXPECT_EQ(peer.line(), "");
   EXPECT_EQ(asked.endings, 1);
-  EXPECT_EQ(asked.loss, Loss::kUnknown);
+  EXPECT_EQ(asked.loss, Loss::kMayBeExecuted);
   EXPECT_EQ(downs().size(), refused);
 }
 

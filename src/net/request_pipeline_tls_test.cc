@@ -281,7 +281,7 @@ TEST_F(RequestPipelineTlsTest, TheEndIsNoticed) {
   peer.send("half");
   peer.close();
   ASSERT_TRUE(asked.await_end());
-  EXPECT_EQ(asked.loss, Loss::kUnknown);
+  EXPECT_EQ(asked.loss, Loss::kMayBeExecuted);
   EXPECT_EQ(asked.why, server_.endpoint().text() + " closed the connection");
 }
 

@@ -214,7 +214,7 @@ std::shared_ptr<PendingAnswers> DecisionBatch::submit(const std::function<void()
                          pending](Batch& answered) {
       for (const Acquisition& one : acquisitions) {
         const Request& request = answered.requests()[one.request];
-        if (answered.decisions()[one.request].taken != kTakenUnknown) continue;
+        if (!may_be_executed(answered.decisions()[one.request])) continue;
         reclaim(store, one.limit, request.key, request.permit);
       }
       pending->receive(answered);

@@ -102,7 +102,7 @@ AcquireOutcome ask_now(AcquireRequest& request, TimerQueue::TimePoint now) {
 
 void reclaim_unanswered(AcquireRequest& request, AcquireOutcome& outcome,
                         std::shared_ptr<TimerQueue> timer) {
-  if (!request.is_for_permit() || outcome.decision.taken != kTakenUnknown) return;
+  if (!request.is_for_permit() || !may_be_executed(outcome.decision)) return;
   outcome.decision.taken = 0;  // The mark is for this function, not for the waiting caller.
   const AcquireClaim& claim = request.claim();
   reclaim(claim.binding->store(), {claim.binding, &outcome.bound()}, claim.key, request.permit,

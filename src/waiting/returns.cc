@@ -83,7 +83,7 @@ class SentReturn : public std::enable_shared_from_this<SentReturn> {
         request_(request),
         then_(std::move(then)) {
     request_.key = key_;
-    if (is_reclaim()) lease_ends_ = timer_->after(lease_of(*bound_));
+    if (request_.is_reclaim) lease_ends_ = timer_->after(lease_of(*bound_));
   }
   ~SentReturn() {
     if (has_place_) under_way_.leave_place(place_);
@@ -99,11 +99,9 @@ class SentReturn : public std::enable_shared_from_this<SentReturn> {
   }
 
  private:
-  bool is_reclaim() const { return request_.giver == Source::kUnavailable; }
-
   void settle(const Decision& answer) {
     const bool is_answered = answer.source != Source::kUnavailable;
-    if (!is_answered && is_reclaim() && timer_->after(pause_) < lease_ends_) ask_again();
+    if (!is_answered && request_.is_reclaim && timer_->after(pause_) < lease_ends_) ask_again();
     // First: the caller may destroy the store when it is told, and the process may end when none is
     // under way.
     bound_.reset();
@@ -169,7 +167,7 @@ void reclaim(const std::shared_ptr<Store>& store, const std::shared_ptr<const Bo
   Request request = bound->request(key);
   request.operation = Operation::kRelease;
   request.permit = permit;
-  request.giver = Source::kUnavailable;
+  request.is_reclaim = true;
   if (!timer) timer = TimerThread::shared_or_null();
   if (!timer) return;
   std::make_shared<SentReturn>(store, bound, request, timer, nullptr)->submit();

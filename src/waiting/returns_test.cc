@@ -40,7 +40,7 @@ class ReturnsTest : public testing::Test {
 
   /// Whether that is how what was asked with `take` is reclaimed, of the store alone.
   static bool reclaims(const Asked& asked, const Asked& take) {
-    return asked.operation == Operation::kRelease && asked.giver == Source::kUnavailable &&
+    return asked.operation == Operation::kRelease && asked.is_reclaim &&
            asked.permit == take.permit;
   }
 

@@ -28,6 +28,7 @@ class FallbackFixture : public testing::Test {
     std::int64_t duration_ns = 0;
     PermitId permit = 0;
     Source giver = Source::kStore;
+    bool is_reclaim = false;
   };
 
   /// The result of a submitted batch.
@@ -57,7 +58,8 @@ class FallbackFixture : public testing::Test {
             .patience_ns = ask.patience_ns,
             .duration_ns = ask.duration_ns,
             .permit = ask.permit,
-            .giver = ask.giver};
+            .giver = ask.giver,
+            .is_reclaim = ask.is_reclaim};
   }
 
   std::vector<Request> requests(const std::vector<Ask>& asks) const {

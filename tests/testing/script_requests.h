@@ -48,7 +48,7 @@ class ScriptRequests {
   }
   Instant judged_at() const { return call_.judged_at(); }
 
-  bool may_be_done(std::size_t i) const { return pending_[i].may_be_done; }
+  bool may_be_executed(std::size_t i) const { return pending_[i].may_be_executed; }
   /// Of the requests and groups, in the order of add(); empty where there is none.
   const std::vector<std::string>& errors() const { return errors_; }
 

@@ -53,6 +53,7 @@ void ScriptedStore::note(std::span<const Request> requests, Instant now) {
                      .patience_ns = request.patience_ns,
                      .permit = request.permit,
                      .giver = request.giver,
+                     .is_reclaim = request.is_reclaim,
                      .now = now});
   }
 }

@@ -44,6 +44,7 @@ class ScriptedStore final : public Store {
     std::int64_t patience_ns = kDefaultPatience;
     PermitId permit = 0;
     Source giver = Source::kStore;
+    bool is_reclaim = false;
     Instant now = kStoreTime;
 
     friend bool operator==(const Asked&, const Asked&) = default;

@@ -129,7 +129,7 @@ TEST_F(LaterRepliesTest, ReleasesAPermitThatTheStoreMayHaveGrantedUnanswered) {
     const ScriptedStore::Asked release{.key = "late",
                                        .operation = Operation::kRelease,
                                        .permit = store->asked[0].permit,
-                                       .giver = Source::kUnavailable};
+                                       .is_reclaim = true};
     EXPECT_NE(release.permit, 0U);
     EXPECT_EQ(store->asked.back(), release);
     ASSERT_TRUE(store->answer());

@@ -73,7 +73,7 @@ std::string_view CasExecutor::abandon(PendingRequest& pending) {
   const KeyEntry& key = *static_cast<const KeyEntry*>(pending.holder);
   pending.unlink();
   // Judged requests wait for the write.
-  pending.may_be_done = key.changes() && pending.decision->source != Source::kUnavailable;
+  pending.may_be_executed = key.changes() && pending.decision->source != Source::kUnavailable;
   late_ = key.connection.late_error();
   if (key.losses > 0) {
     late_ += ": others changed '" + *key.name + "' first, " + std::to_string(key.losses) + " times";
@@ -257,8 +257,8 @@ void CasExecutor::end_pause() {
 // A write that was not sent begins again with a read, because its token is not valid on the next
 // connection.
 void CasExecutor::on_lost(KeyEntry& key, Loss loss, std::string_view why) {
-  if (key.changes() && loss == Loss::kUnknown) {
-    for (PendingRequest& pending : key.judged) pending.may_be_done = true;
+  if (key.changes() && loss == Loss::kMayBeExecuted) {
+    for (PendingRequest& pending : key.judged) pending.may_be_executed = true;
     fail(key.judged, why);
     return next_round(key);
   }

@@ -259,7 +259,7 @@ TEST_F(CasExecutorTest, ACallerWhoseKeyPausesIsToldOfTheRaces) {
   EXPECT_EQ(why,
             "memcached a:1 did not answer within 1h: others changed 'sluice:login:k' first, "
             "8 times");
-  EXPECT_FALSE(own_request_.may_be_done);
+  EXPECT_FALSE(own_request_.may_be_executed);
   // The next caller joins the same round, without the caller who left.
   const Ask& next = ask("k");
   EXPECT_EQ(sent(), kRead);
@@ -469,7 +469,7 @@ TEST_F(CasExecutorTest, AfterAWriteWithoutAReplyTheKeyIsRead) {
   write_first("k", 1, 70);
   const Ask& lost = ask("k");
   EXPECT_THAT(sent(), HasSubstr(" C70 "));
-  lose(Loss::kUnknown);
+  lose(Loss::kMayBeExecuted);
   EXPECT_EQ(lost.decision.source, Source::kUnavailable);
   on_worker([&] { connection().on_up(); });
   ask("k");

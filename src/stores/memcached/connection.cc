@@ -74,7 +74,7 @@ void Connection::Call::on_reply(std::string_view reply) {
   Connection& connection = connection_;
   if (!read(reply)) {
     const std::string why = connection.name() + " has answered something else than what was asked";
-    on_lost(Loss::kUnknown, why);
+    on_lost(Loss::kMayBeExecuted, why);
     return connection.pipeline_.reconnect(why);
   }
   connection.health_.on_reply(sent_at_);

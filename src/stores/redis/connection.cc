@@ -144,7 +144,7 @@ std::optional<RemoteWorker::Clock::time_point> Connection::sent_at(
 
 void Connection::abandon(PendingRequest& request) {
   request.unlink();
-  request.may_be_done = request.holder != nullptr;
+  request.may_be_executed = request.holder != nullptr;
   if (request.holder == nullptr) return;
   static_cast<Call*>(std::exchange(request.holder, nullptr))->script.forget(request);
 }
@@ -255,7 +255,7 @@ void Connection::on_error(Call& call, std::string_view text) {
   // fails.
   const bool apart = kind == Kind::kNoPerm && call.size() > 1;
   call.hand_over([&](PendingRequest& request) {
-    request.may_be_done = error.may_be_done;
+    request.may_be_executed = error.may_be_executed;
     // Behind a balancer, each command may come to another server.
     const bool is_retried = kind == Kind::kNoScript ? ++request.tries <= kMaxTries : apart;
     if (!is_retried) return listener_.on_refused(request, *this, text);
@@ -266,13 +266,13 @@ void Connection::on_error(Call& call, std::string_view text) {
 }
 
 void Connection::on_lost(Call& call, Loss loss, std::string_view why) {
-  if (loss == Loss::kUnknown) health_.on_lost(call.sent_at);
+  if (loss == Loss::kMayBeExecuted) health_.on_lost(call.sent_at);
   call.hand_over([&](PendingRequest& request) {
     request.is_again = true;
     if (loss == Loss::kUnsent) {
       (call.asking ? asking_ : again_).push_back(request);
     } else {
-      request.may_be_done = loss == Loss::kUnknown;
+      request.may_be_executed = loss == Loss::kMayBeExecuted;
       worker_.fail(request, why);
     }
   });

@@ -171,7 +171,7 @@ bool is_host(std::string_view name) {
 ServerError read_server_error(std::string_view text) {
   // An error from within a script names the place in it. Since Redis 7 it keeps the code of the
   // command that has failed.
-  if (text.find("@user_script") != text.npos) return {.may_be_done = true};
+  if (text.find("@user_script") != text.npos) return {.may_be_executed = true};
   const std::size_t space = text.find(' ');
   const std::string_view word = text.substr(0, space);
   for (const auto& [name, kind] : kKinds) {
@@ -184,7 +184,7 @@ ServerError read_server_error(std::string_view text) {
     if (error.host == kNoName || error.port == 0) return {.kind = Kind::kClusterDown};
     return error;
   }
-  return {.may_be_done = word == "ERR"};
+  return {.may_be_executed = word == "ERR"};
 }
 
 std::optional<std::vector<SlotRange>> read_cluster_slots(const Reply& reply) {

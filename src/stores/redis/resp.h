@@ -84,7 +84,7 @@ struct ServerError {
   std::uint16_t port = 0;
   /// Whether the server may have executed a part of the call: an error that a script has raised, or
   /// one without a code of its own, which may belong to another command.
-  bool may_be_done = false;
+  bool may_be_executed = false;
 };
 
 /// The text of an error reply: without its type and its line's end.

@@ -345,7 +345,7 @@ bool ScriptCall::read(std::string_view reply, const Done& done) {
     PendingRequest* const pending = requests_[i];
     if (pending == nullptr) continue;
     // The script has written what it has admitted, whatever is wrong with the rest of its answer.
-    pending->may_be_done = !lost.empty() || (is_admitted && !why.empty());
+    pending->may_be_executed = !lost.empty() || (is_admitted && !why.empty());
     done(*pending, why);
   }
   return lost.empty();

@@ -37,8 +37,8 @@ class ScriptCall {
   static constexpr std::size_t kMaxBytes = std::size_t{1} << 20;
 
   /// Called with a request and the reason why it has no decision: the server's error ("READONLY
-  /// ...") or one sentence; empty if it has one. PendingRequest::may_be_done is set. It may destroy
-  /// the request.
+  /// ...") or one sentence; empty if it has one. PendingRequest::may_be_executed is set. It may
+  /// destroy the request.
   using Done = std::function<void(PendingRequest& request, std::string_view error)>;
 
   /// The requests are decided at `now`. If that is kStoreTime, the server's clock decides, or, with

@@ -355,17 +355,17 @@ TEST(ScriptReply, MayBeDoneIfItIsAdmittedWithoutADecision) {
     One damaged("fixed_window 5/1m", Operation::kTake);
     const std::string head(damaged.head_bytes(), '\xff');  // Its count is not a number.
     EXPECT_THAT(damaged.read(verdict + ("\1" + head)), testing::HasSubstr("damaged"));
-    EXPECT_EQ(damaged.call.may_be_done(0), verdict == '1');
+    EXPECT_EQ(damaged.call.may_be_executed(0), verdict == '1');
     One differs(kPermits, Operation::kTake);
     const std::string held =
         verdict == '1' ? summary(3, kNow + 5, kNow + 9) : summary(1, 0, kNow + 9);
     EXPECT_THAT(differs.read((verdict == '1' ? kAdmitted : kDenied) + held),
                 testing::HasSubstr("verdict"));
-    EXPECT_EQ(differs.call.may_be_done(0), verdict == '1');
+    EXPECT_EQ(differs.call.may_be_executed(0), verdict == '1');
   }
   One decided("fixed_window 5/1m", Operation::kTake);
   EXPECT_EQ(decided.read(kAdmitted), "");
-  EXPECT_FALSE(decided.call.may_be_done(0));
+  EXPECT_FALSE(decided.call.may_be_executed(0));
 }
 
 RC_GTEST_PROP(ScriptReply, OfAnyBytesDoesNoHarm, ()) {

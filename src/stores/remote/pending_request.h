@@ -37,9 +37,9 @@ struct PendingRequest : ListHook {
   /// Redis Cluster slot of its key. `holder`, `place`: the call that carries it, and its place in
   /// that call; a null holder: it waits in a list.
   std::uint8_t tries = 0;
-  bool alone = false;        // Must be sent in a call of its own.
-  bool is_again = false;     // Was sent before, or refused.
-  bool may_be_done = false;  // It failed, perhaps executed: see kTakenUnknown.
+  bool alone = false;            // Must be sent in a call of its own.
+  bool is_again = false;         // Was sent before, or refused.
+  bool may_be_executed = false;  // It failed: see kTakenUnknown.
   std::uint16_t slot = 0;
   std::uint32_t place = 0;
   void* holder = nullptr;

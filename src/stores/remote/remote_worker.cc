@@ -330,7 +330,7 @@ void RemoteWorker::end(PendingRequest& request) {
 
 void RemoteWorker::fail(PendingRequest& request, std::string_view why) {
   *request.decision = {.source = Source::kUnavailable,
-                       .taken = request.may_be_done ? kTakenUnknown : 0};
+                       .taken = request.may_be_executed ? kTakenUnknown : 0};
   request.batch->batch->set_error(why);
   request.batch->batch->arrived = {};
   end(request);

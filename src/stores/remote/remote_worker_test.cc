@@ -43,7 +43,7 @@ class FakeRouter final : public Router {
     if (const auto event = std::exchange(when_routed, nullptr)) event();
     const std::string_view key = request.requests[0].key;
     if (key == "now") return answer(request);
-    request.may_be_done = key == "lost";
+    request.may_be_executed = key == "lost";
     if (key == "error" || key == "lost") return worker->fail(request, "the server is on fire");
     if (key == "later") return later.push_back(&request);
     if (key == "soon") return worker->context().post([this, &request] { answer(request); });
