@@ -208,8 +208,9 @@ std::shared_ptr<PendingAnswers> DecisionBatch::submit(const std::function<void()
   auto batch = std::make_unique<Batch>(requests());
   for (auto& owner : owners_) batch->keep(std::move(owner));
   auto pending = std::make_shared<PendingAnswers>(std::exchange(answers_, {}), wake);
-  batch->completion = [pending](Batch& answered) { pending->receive(answered); };
-  if (!acquisitions_.empty()) {
+  if (acquisitions_.empty()) {
+    batch->completion = [pending](Batch& answered) { pending->receive(answered); };
+  } else {
     batch->completion = [store = store_, acquisitions = std::move(acquisitions_),
                          pending](Batch& answered) {
       for (const Acquisition& one : acquisitions) {
