@@ -38,13 +38,16 @@ bool may_bring_numbers(CommandContext& context) {
 void throttle(CommandContext& context, const ThrottleNumbers& numbers, Arguments arguments,
               std::int64_t quantity, Form form) {
   if (!may_bring_numbers(context)) return;
-  const std::shared_ptr<const VaryingLimit>* limit = nullptr;
-  try {
-    limit = context.thread.throttle_limits.find(numbers);
-  } catch (const StoreError& error) {
-    return context.reply().error(std::string("ERR ") + error.what());
+  ThrottleLimits& limits = context.thread.throttle_limits;
+  const std::shared_ptr<const VaryingLimit>* limit = limits.find(numbers);
+  if (limit == nullptr) {
+    if (const auto wrong = find_error(numbers)) return context.reply().error(*wrong);
+    try {
+      limit = &limits.make(numbers);
+    } catch (const StoreError& error) {
+      return context.reply().error(std::string("ERR ") + error.what());
+    }
   }
-  if (limit == nullptr) return context.reply().error(*find_error(numbers));
   Request request = (*limit)->request(arguments[1]);
   request.cost = quantity;
   if (quantity < 0) {

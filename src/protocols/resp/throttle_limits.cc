@@ -59,16 +59,14 @@ std::size_t ThrottleLimits::Hash::operator()(const ThrottleNumbers& numbers) con
   return hash ^ (hash >> 31);
 }
 
-const std::shared_ptr<const VaryingLimit>* ThrottleLimits::find(const ThrottleNumbers& numbers) {
-  if (const auto* known = limits_.find(numbers)) return known;
-  if (find_error(numbers)) return nullptr;
+const std::shared_ptr<const VaryingLimit>& ThrottleLimits::make(const ThrottleNumbers& numbers) {
   LimitDefinition definition = define_throttle(numbers);
   // any_ holds this space. It is opened again, because the memory store then makes room for another
   // set of numbers.
   ++opened_;
   std::shared_ptr<Space> space = store_.open_space(definition);
-  return &limits_.insert(numbers, std::make_shared<const VaryingLimit>(
-                                      VaryingLimit{std::move(definition), std::move(space)}));
+  return limits_.insert(numbers, std::make_shared<const VaryingLimit>(
+                                     VaryingLimit{std::move(definition), std::move(space)}));
 }
 
 }  // namespace sluice::resp

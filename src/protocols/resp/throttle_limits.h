@@ -36,9 +36,15 @@ class ThrottleLimits {
   /// The store must outlive this. Throws StoreError if it cannot open the space.
   explicit ThrottleLimits(Store& store);
 
-  /// The limit, valid for at least the next 512 calls; null if find_error() returns an error.
-  /// Throws StoreError if the store cannot open the space.
-  const std::shared_ptr<const VaryingLimit>* find(const ThrottleNumbers& numbers);
+  /// The limit if it is remembered, otherwise null. What find() and make() return is valid for at
+  /// least their next 512 calls.
+  const std::shared_ptr<const VaryingLimit>* find(const ThrottleNumbers& numbers) {
+    return limits_.find(numbers);
+  }
+
+  /// Makes a limit that is not remembered, and remembers it. Throws StoreError if the store cannot
+  /// open the space. REQUIRES: find_error(numbers) returns nothing.
+  const std::shared_ptr<const VaryingLimit>& make(const ThrottleNumbers& numbers);
 
   /// A limit of the space, for requests that do not depend on the numbers: whether a key has a
   /// state, and to forget it.
