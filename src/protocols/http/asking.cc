@@ -7,6 +7,7 @@
 
 #include "algorithms/limit_definition.h"
 #include "protocols/http/json_body.h"
+#include "service/misfit.h"
 #include "sluice/store.h"
 
 namespace sluice::http {
@@ -33,21 +34,18 @@ const SharedLimit& find_limit(ThreadState& thread, std::string_view text) {
 
 void require_kind(const RegisteredLimit& limit, const Request& request) {
   const LimitDefinition& definition = limit.limit.definition();
-  const bool is_of_permits = request.permit != 0;
-  if (lends(definition) == is_of_permits) return;
-  if (is_of_permits) {
-    throw Problem{.detail = "'" + definition.space +
-                            "' lends no permits, as a concurrency limit does: /v1/check takes "
-                            "units from it"};
+  switch (misfit_of(definition, request)) {
+    case Misfit::kNone:
+      return;
+    case Misfit::kNoPermits:
+      throw Problem{.detail = "'" + definition.space +
+                              "' lends no permits, as a concurrency limit does: /v1/check takes "
+                              "units from it"};
+    case Misfit::kPermits:
+      throw Problem{.detail = "'" + definition.space +
+                              "' lends permits: /v1/permits/acquire takes one, and "
+                              "/v1/permits/release gives it back"};
   }
-  const bool is_of_units =
-      request.cost > 0 &&
-      (request.operation == Operation::kTake || request.operation == Operation::kTakeUpTo ||
-       request.operation == Operation::kRefund || request.operation == Operation::kCharge);
-  if (!is_of_units) return;
-  throw Problem{.detail = "'" + definition.space +
-                          "' lends permits: /v1/permits/acquire takes one, and "
-                          "/v1/permits/release gives it back"};
 }
 
 void ask(RequestContext& context, const SharedLimit& limit, const Request& request,

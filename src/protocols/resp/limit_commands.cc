@@ -10,6 +10,7 @@
 #include "core/arithmetic.h"
 #include "protocols/resp/commands.h"
 #include "protocols/resp/integer_argument.h"
+#include "service/misfit.h"
 #include "service/permit_text.h"
 #include "sluice/store.h"
 #include "waiting/requests.h"
@@ -31,24 +32,19 @@ const SharedLimit* find_limit(CommandContext& context, std::string_view text) {
   return nullptr;
 }
 
-// Why a limit cannot carry out this operation; empty if it can. Some limits have permits, the
-// others units.
+// Why a limit cannot carry out this request; empty if it can.
 std::string refuse_operation(const LimitDefinition& limit, const Request& request) {
-  const bool is_of_permits = request.permit != 0;
-  if (lends(limit) == is_of_permits) return {};
-  if (is_of_permits) {
-    return "'" + limit.space +
-           "' lends no permits, as a concurrency limit does: SLUICE.CHECK "
-           "takes units from it";
+  switch (misfit_of(limit, request)) {
+    case Misfit::kNone:
+      break;
+    case Misfit::kNoPermits:
+      return "'" + limit.space +
+             "' lends no permits, as a concurrency limit does: SLUICE.CHECK takes units from it";
+    case Misfit::kPermits:
+      return "'" + limit.space +
+             "' lends permits: SLUICE.ACQUIRE takes one, and SLUICE.RELEASE gives it back";
   }
-  const bool is_of_units =
-      request.cost > 0 &&
-      (request.operation == Operation::kTake || request.operation == Operation::kTakeUpTo ||
-       request.operation == Operation::kRefund || request.operation == Operation::kCharge);
-  if (!is_of_units) return {};
-  return "'" + limit.space +
-         "' lends permits: SLUICE.ACQUIRE takes one, and SLUICE.RELEASE gives "
-         "it back";
+  return {};
 }
 
 // Adds a request to the batch, or replies why it cannot.
