@@ -18,7 +18,8 @@
 
 namespace sluice {
 
-/// The table of algorithms. A new algorithm is a folder and one row here.
+/// The table of algorithms. A new algorithm is a folder and one row here; CONTRIBUTING.md
+/// lists the rest.
 template <template <class...> class Apply>
 using WithAlgorithms = Apply<TokenBucket, LeakyBucket, FixedWindow, SlidingLog, SlidingWindow,
                              SlidingCounter, Concurrency>;

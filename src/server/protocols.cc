@@ -8,7 +8,8 @@
 namespace sluice {
 namespace {
 
-// The table of protocols. A new one is its folder and one row here.
+// The table of protocols. A new one is its folder and one row here; CONTRIBUTING.md lists the
+// rest.
 constexpr std::array kProtocols = std::to_array<ServedProtocol>({
     {"resp", "RESP", "127.0.0.1:6380", resp::handlers, resp::kRefusal, resp::kTimeouts},
     {"http", "HTTP", "", http::handlers, http::kRefusal, http::kTimeouts},

@@ -79,7 +79,8 @@ void check_servers(StoreUrl& url) {
 constexpr auto check_redis = check_servers<read_redis_url>;
 constexpr auto check_memcached = check_servers<read_memcached_url>;
 
-// The table of stores. A new store is a folder and one row here for each of its schemes.
+// The table of stores. A new store is a folder and one row here for each of its schemes;
+// CONTRIBUTING.md lists the rest.
 constexpr std::array kStores{
     Row{"memory", false, open_memory, check_memory},
     Row{"redis", true, open_redis, check_redis},
