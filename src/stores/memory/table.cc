@@ -275,25 +275,33 @@ bool Table::reserve(Place place, const Request& request, Instant now,
   const bool has_no_state = cell == nullptr || *cell == 0;
   if (has_no_state && request.operation == Operation::kRefund) return true;
   if (cell == nullptr) cell = make_cell(place, request, now, pinned);
-  const bool blocks = request.operation == Operation::kBlock;
-  const Parts parts = request.limit->parts;
-  for (std::size_t i = 0, tries = 0; cell != nullptr && i < (blocks ? 1 : judged.size());) {
-    if (blocks ? reserve_block(budget_, *cell)
-               : reserve_part(budget_, parts, i, *cell, judged[i].change)) {
-      ++i;
-      tries = 0;
-      continue;
+  if (cell == nullptr) return false;
+  // Makes room for bytes() more bytes until reserves() finds enough.
+  const auto reserve_one = [&](auto reserves, auto bytes) {
+    for (std::size_t tries = 0; !reserves(); ++tries) {
+      const bool has_made_room = tries < kMostTries && make_room(place, bytes(), now, pinned);
+      cell = place.shard->find(place.tag);  // It may have moved.
+      if (!has_made_room) return false;
     }
-    const std::size_t bytes = blocks ? sizeof(BlockedRecord)
-                                     : record_bytes_for(judged[i].change, *cell, i, judged.size());
-    const bool has_room = ++tries <= kMostTries && make_room(place, bytes, now, pinned);
-    cell = place.shard->find(place.tag);
-    if (has_room) continue;
-    // Room that was made for some parts is of no use: the key stays as if never seen.
-    if (has_no_state) erase(*place.shard, {place.tag, *cell, place.shard->limit_of(cell)});
-    return false;
+    return true;
+  };
+  bool has_room = true;
+  if (request.operation == Operation::kBlock) {
+    has_room = reserve_one([&] { return reserve_block(budget_, *cell); },
+                           [] { return sizeof(BlockedRecord); });
+  } else {
+    const Parts parts = request.limit->parts;
+    for (std::size_t i = 0; has_room && i < judged.size(); ++i) {
+      const AnyChange& change = judged[i].change;
+      has_room = reserve_one([&] { return reserve_part(budget_, parts, i, *cell, change); },
+                             [&] { return record_bytes_for(change, *cell, i, judged.size()); });
+    }
   }
-  return cell != nullptr;
+  // Room that was made for some parts is of no use: the key stays as if never seen.
+  if (!has_room && has_no_state) {
+    erase(*place.shard, {place.tag, *cell, place.shard->limit_of(cell)});
+  }
+  return has_room;
 }
 
 Instant Table::commit(Place place, const Request& request, Instant now,
