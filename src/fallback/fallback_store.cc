@@ -1,18 +1,15 @@
 #include "fallback/fallback_store.h"
 
 #include <algorithm>
-#include <array>
-#include <boost/container/small_vector.hpp>
 #include <cassert>
-#include <optional>
 #include <stdexcept>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "algorithms/limit_definition.h"
 #include "core/block.h"
 #include "core/key_hash.h"
+#include "fallback/fallback_space.h"
 #include "sluice/health.h"
 
 namespace sluice {
@@ -56,245 +53,6 @@ void run_completion(Batch& batch) {
 }
 
 }  // namespace
-
-/// A space of the inner store, and the space of the local states.
-class FallbackStore::FallbackSpace final : public Space {
- public:
-  static FallbackSpace& of(const Subject& subject) {
-    return static_cast<FallbackSpace&>(*subject.space);
-  }
-
-  /// Counts the decision of a request, or of several asked together of which this is one.
-  void count(const Request& request, const Decision& decision) {
-    if (!can_be_denied(request.operation, request.cost)) return;
-    const auto source = static_cast<std::size_t>(decision.source);
-    decisions_[decision.allowed ? 1 : 0][source].fetch_add(1, std::memory_order_relaxed);
-  }
-  void add_counts(const std::string& limit, std::vector<DecisionCount>& counts) const {
-    for (const bool allowed : {true, false}) {
-      for (std::size_t source = 0; source < kSources; ++source) {
-        const auto count = decisions_[allowed ? 1 : 0][source].load(std::memory_order_relaxed);
-        if (count != 0) counts.push_back({limit, allowed, static_cast<Source>(source), count});
-      }
-    }
-  }
-
-  /// A limit of this space that outlives the request.
-  std::shared_ptr<const LimitDefinition> keep(const LimitDefinition& limit) {
-    const std::lock_guard lock(kept_mutex_);
-    if (kept_ == nullptr || kept_->expression != limit.expression) {
-      kept_ = std::make_shared<const LimitDefinition>(limit);
-    }
-    return kept_;
-  }
-
-  std::shared_ptr<Space> inner;
-  std::shared_ptr<Space> local;
-  /// Identifies the space in the last answers.
-  std::uint64_t number = 0;
-  /// Whether its limits lend permits; the same for all limits that share its states.
-  bool lends = false;
-
- private:
-  static constexpr std::size_t kSources = static_cast<std::size_t>(Source::kUnavailable) + 1;
-
-  // By whether they were allowed, and by Decision::source.
-  std::array<std::array<std::atomic<std::uint64_t>, kSources>, 2> decisions_{};
-  std::mutex kept_mutex_;
-  std::shared_ptr<const LimitDefinition> kept_;  // guarded by kept_mutex_
-};
-
-/// Handles the inner store's answers to a batch, of requests alone or asked together: records them,
-/// and lets the policy decide the requests without an answer.
-class FallbackStore::Settling {
- public:
-  Settling(FallbackStore& store, Batch& batch)
-      : store_(store),
-        batch_(batch),
-        subjects_(batch.outer.subjects.data(), batch.outer.subjects.size()),
-        arrived_(store.arrived_at(batch)) {}
-
-  void run() {
-    const Requests requests = batch_.requests();
-    const std::span<Decision> decisions = batch_.decisions();
-    const bool is_group = batch_.is_together() && requests.size() > 1;
-    if (is_group) settle_group(requests, decisions[0]);
-    for (std::size_t i = 0; i < requests.size(); ++i) {
-      Decision& decision = decisions[is_group ? 0 : i];
-      if (!is_group) settle_one(subjects_.subspan(i, 1), requests.subspan(i, 1), decision);
-      FallbackSpace::of(subjects_[i]).count(requests[i], decision);
-    }
-    const bool raises = lost_ > 0 && policy() == OnFailure::kRaise;
-    if (raises) batch_.set_error("the store did not answer");
-    if (!raises && !is_left_open_) batch_.clear_error();
-    count(raises);
-    if (answered_ && store_.charges_->may_charge(arrived_)) store_.charge_back(batch_.now());
-  }
-
- private:
-  using Subjects = std::span<const Subject>;
-  using Requests = std::span<const Request>;
-
-  // Of one subject and its request.
-  void settle_one(Subjects subjects, Requests requests, Decision& decision) {
-    const Request& request = requests[0];
-    const bool is_lost = decision.source == Source::kUnavailable;
-    answered_ = answered_ || !is_lost;
-    // It is not known whether the inner store granted this permit, so only the inner store is asked
-    // to release it: a permit with that id in the local states would be another one.
-    if (request.is_reclaim) {
-      is_left_open_ = is_left_open_ || is_lost;
-      return;
-    }
-    learn(subjects[0], request, decision, decision.allowed);
-    if (!is_lost) return;
-    const bool may_be_granted = may_be_executed(decision) && FallbackSpace::of(subjects[0]).lends &&
-                                can_be_denied(request.operation, request.cost);
-    answer_by_policy(subjects, requests, decision);
-    // So the caller knows that the inner store may count the permit, and can release it there.
-    if (may_be_granted) decision.taken = kTakenUnknown;
-  }
-
-  void settle_group(Requests requests, Decision& decision) {
-    if (decision.source == Source::kUnavailable) {
-      return answer_by_policy(subjects_, requests, decision);
-    }
-    answered_ = true;
-    for (std::size_t i = 0; i < requests.size(); ++i) {
-      learn(subjects_[i], requests[i], requests[i].parts[0], decision.allowed);
-    }
-  }
-
-  // `answer` is the request's own; `is_done`, whether all that were asked together are admitted.
-  void learn(const Subject& subject, const Request& request, const Decision& answer, bool is_done) {
-    if (store_.answers_ == nullptr) return;
-    const FallbackSpace& space = FallbackSpace::of(subject);
-    const Operation operation = request.operation;
-    // As before sending: a denial that was recorded while this refund or reset was in flight may be
-    // older than it. Whatever the answer: the store may have carried it out.
-    store_.ask_again_after(request, subject);
-    if (answer.source != Source::kStore) return;
-    if (store_.local_ != nullptr && store_.local_->mirrors(request)) {
-      Decision done = answer;
-      done.allowed = is_done;
-      std::unique_lock lock(store_.local_mutex_, std::defer_lock);
-      if (!space.lends) lock.lock();  // Nothing else is known of permits: no need to agree with it.
-      if (operation == Operation::kReset) store_.charges_->forget(name_of(subject));
-      // What was told before a block does not end it.
-      if (operation == Operation::kBlock) store_.bring_to_told(subject, request, arrived_);
-      store_.local_->mirror(subject.key, in_local(subject, request), done, arrived_);
-    }
-    // A block hides how many units remain.
-    if (space.lends || operation == Operation::kBlock) return;
-    const Instant sent = batch_.outer.sent;
-    const bool is_now = batch_.now() == kStoreTime;
-    // The answers of a batch are recorded when the last of them has arrived: since it was sent, the
-    // store may have answered other batches, whose answers are newer. A single one is recorded as
-    // it arrives, after all older ones.
-    const Instant since = batch_.decisions().size() > 1 ? sent : kMaxInt64;
-    store_.answers_->record(name_of(subject), request, answer,
-                            is_now ? std::optional(sent) : std::nullopt, arrived_, since);
-  }
-
-  // Answers one request, or several asked together, in place of the store, whose decision is
-  // kUnavailable.
-  void answer_by_policy(Subjects subjects, Requests requests, Decision& decision) {
-    ++lost_;
-    if (policy() == OnFailure::kRaise) {
-      decision = {.source = Source::kUnavailable};
-      return;
-    }
-    if (store_.local_ == nullptr) {
-      decision = policy_decision(policy(), requests);
-      return;
-    }
-    const Decision unanswered = decision;
-    const std::lock_guard lock(store_.local_mutex_);
-    boost::container::small_vector<Request, 1> local;
-    for (std::size_t i = 0; i < requests.size(); ++i) {
-      store_.bring_to_told(subjects[i], requests[i], arrived_);
-      local.push_back(in_local(subjects[i], requests[i]));
-    }
-    const std::span<Request> asked(local.data(), local.size());
-    // While the store is lost, what it has denied is denied until the retry_after that it gave. The
-    // local states alone may admit it: they do not know of a block, for example. Of requests asked
-    // together, one such denial denies all.
-    const bool is_now = batch_.now() == kStoreTime;
-    Decision denial;
-    if (const auto denying = denied_at(arrived_, subjects, requests, denial); denying && is_now) {
-      decision = repeat(denial, *denying, asked);
-      return;
-    }
-    decision = store_.local_->answer(asked, arrived_);
-    // The store may have charged what it was sent, so that is not charged back. But if a denial of
-    // such a request ended at most a second before it was sent, the key is most likely asked for
-    // more than there is, and this request was denied as well. (Where a window has just begun, it
-    // may be charged twice, which denies too early, and never too late.)
-    const Instant before = std::max<Instant>(0, batch_.outer.sent - kSecondNs);
-    const bool may_be_charged =
-        may_be_executed(unanswered) && !denied_at(before, subjects, requests, denial);
-    for (std::size_t i = 0; i < requests.size(); ++i) {
-      store_.note_local(subjects[i], requests[i], decision, arrived_, may_be_charged);
-    }
-  }
-
-  // Which of the requests was denied, of those with the longest wait the first, by a denial of the
-  // store that stood at this instant; and its own decision.
-  std::optional<std::size_t> denied_at(Instant at, Subjects subjects, Requests requests,
-                                       Decision& decision) const {
-    std::optional<std::size_t> denying;
-    for (std::size_t i = 0; i < requests.size(); ++i) {
-      Decision one;
-      if (!can_be_denied(requests[i].operation, requests[i].cost) ||
-          FallbackSpace::of(subjects[i]).lends ||
-          !store_.answers_->denies(name_of(subjects[i]), requests[i], at, one,
-                                   LastAnswers::Inner::kIsLost) ||
-          (denying && one.retry_after <= decision.retry_after)) {
-        continue;
-      }
-      denying = i;
-      decision = one;
-      decision.source = Source::kLocal;
-    }
-    return denying;
-  }
-
-  // The answer where a denial by the store stands: that of requests[denying] or of its binding
-  // part. What the others say is as the local states have it, and so is the answer if one of them
-  // denies for longer. Writes the decisions of parts.
-  Decision repeat(const Decision& denial, std::size_t denying, std::span<Request> requests) {
-    const bool is_group = requests.size() > 1;
-    Decision answer = denial;
-    if (is_group) answer.binding = static_cast<std::uint8_t>(denying);
-    if (requests[0].parts.empty()) return answer;
-    const Decision local = store_.local_->judge(requests, arrived_);
-    const bool is_longer = !local.allowed && local.retry_after > denial.retry_after;
-    if (is_longer && local.binding == answer.binding) return local;
-    Decision& part = is_group ? requests[denying].parts[0] : requests[0].parts[denial.binding];
-    part = denial;
-    if (!is_group) part.binding = 0;  // It has no parts of its own.
-    return is_longer ? local : answer;
-  }
-
-  void count(bool raises) {
-    if (lost_ == 0) return;
-    FallbackCounters& counters = *store_.counters_;
-    counters.unanswered.fetch_add(lost_, std::memory_order_relaxed);
-    if (raises) return;
-    auto& answered = store_.local_ ? counters.local_answers : counters.policy_answers;
-    answered.fetch_add(lost_, std::memory_order_relaxed);
-  }
-
-  OnFailure policy() const { return store_.options_.on_failure; }
-
-  FallbackStore& store_;
-  Batch& batch_;
-  const std::span<const Subject> subjects_;
-  const Instant arrived_;
-  std::size_t lost_ = 0;
-  bool answered_ = false;
-  bool is_left_open_ = false;  // A request that only the inner store can answer has no answer.
-};
 
 FallbackStore::FallbackStore(std::shared_ptr<Store> inner, const FallbackOptions& options)
     : options_(options),
@@ -489,7 +247,7 @@ void FallbackStore::want_parts(Batch& batch) {
 }
 
 void FallbackStore::on_answered(Batch& batch) {
-  Settling(*this, batch).run();
+  settle(batch);
   std::span<const Decision> own_parts = batch.outer.parts;  // In the order of the requests.
   for (std::size_t i = 0; i < batch.requests().size(); ++i) {
     Request& request = batch.requests()[i];
@@ -554,8 +312,7 @@ void FallbackStore::count_not_charged_back(std::int64_t units) {
 // The space of what is to be charged. If its limiter is gone, the space is opened again. Null if
 // the name has begun fresh since, with another algorithm for example, or if the space cannot be
 // opened.
-std::shared_ptr<FallbackStore::FallbackSpace> FallbackStore::space_of(
-    const ChargeBack::Charge& charge) {
+std::shared_ptr<FallbackSpace> FallbackStore::space_of(const ChargeBack::Charge& charge) {
   const auto is_its_own = [&](std::uint64_t number) { return number == charge.name.space; };
   {
     const std::lock_guard lock(mutex_);

@@ -24,6 +24,8 @@
 
 namespace sluice {
 
+class FallbackSpace;
+
 struct FallbackOptions {
   static constexpr std::int64_t kMostShares = 1000;
 
@@ -111,7 +113,6 @@ class FallbackStore final : public BatchStore, private Batch::OuterStore {
   static bool is_completing();
 
  private:
-  class FallbackSpace;
   class Settling;
   /// What is known of a space by its name. It outlives the space, for the next one of that name.
   struct Known {
@@ -146,6 +147,8 @@ class FallbackStore final : public BatchStore, private Batch::OuterStore {
   static std::unique_ptr<Batch> take_open(std::unique_ptr<Batch> batch);
   static void want_parts(Batch& batch);
   void on_answered(Batch& batch) override;
+  /// Records the answers, and lets the policy decide what has none: see settling.cc.
+  void settle(Batch& batch);
   void bring_to_told(const Subject& subject, const Request& request, Instant now);
   void note_local(const Subject& subject, const Request& request, const Decision& answer,
                   Instant now, bool may_be_charged);

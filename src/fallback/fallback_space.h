@@ -1,0 +1,67 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "algorithms/limit_definition.h"
+#include "core/batch.h"
+#include "core/block.h"
+#include "core/store.h"
+#include "sluice/health.h"
+
+namespace sluice {
+
+/// A space of the inner store, and the space of the local states.
+class FallbackSpace final : public Space {
+ public:
+  static FallbackSpace& of(const Batch::Subject& subject) {
+    return static_cast<FallbackSpace&>(*subject.space);
+  }
+
+  /// Counts the decision of a request, or of several asked together of which this is one.
+  void count(const Request& request, const Decision& decision) {
+    if (!can_be_denied(request.operation, request.cost)) return;
+    const auto source = static_cast<std::size_t>(decision.source);
+    decisions_[decision.allowed ? 1 : 0][source].fetch_add(1, std::memory_order_relaxed);
+  }
+  void add_counts(const std::string& limit, std::vector<DecisionCount>& counts) const {
+    for (const bool allowed : {true, false}) {
+      for (std::size_t source = 0; source < kSources; ++source) {
+        const auto count = decisions_[allowed ? 1 : 0][source].load(std::memory_order_relaxed);
+        if (count != 0) counts.push_back({limit, allowed, static_cast<Source>(source), count});
+      }
+    }
+  }
+
+  /// A limit of this space that outlives the request.
+  std::shared_ptr<const LimitDefinition> keep(const LimitDefinition& limit) {
+    const std::lock_guard lock(kept_mutex_);
+    if (kept_ == nullptr || kept_->expression != limit.expression) {
+      kept_ = std::make_shared<const LimitDefinition>(limit);
+    }
+    return kept_;
+  }
+
+  std::shared_ptr<Space> inner;
+  std::shared_ptr<Space> local;
+  /// Identifies the space in the last answers.
+  std::uint64_t number = 0;
+  /// Whether its limits lend permits; the same for all limits that share its states.
+  bool lends = false;
+
+ private:
+  static constexpr std::size_t kSources = static_cast<std::size_t>(Source::kUnavailable) + 1;
+
+  // By whether they were allowed, and by Decision::source.
+  std::array<std::array<std::atomic<std::uint64_t>, kSources>, 2> decisions_{};
+  std::mutex kept_mutex_;
+  std::shared_ptr<const LimitDefinition> kept_;  // guarded by kept_mutex_
+};
+
+}  // namespace sluice
