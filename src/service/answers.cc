@@ -22,32 +22,40 @@ bool is_final(const ReplySlot& slot, Source source) {
 void Answers::write(ReplyWriter& writer, OutcomeCounters& counters, std::string& output) const {
   if (duration_ns) counters.add_duration(*duration_ns, slots);
   for (const Denial& denial : denials) counters.denied.add(denial.limit, denial.key);
-  if (is_together) return write_all(writer, counters, output);
+  if (together) return write_together(writer, counters, output);
   std::size_t others_written = 0;
   const auto write_others = [&](std::size_t end) {
     output.append(other_replies, others_written, end - others_written);
     others_written = end;
   };
-  const std::span all(slots);
-  for (std::size_t begin = 0, end = 0; begin < all.size(); begin = end) {
-    write_others(all[begin].others_before);
-    // Decisions in a row are given to the writer together.
-    for (end = begin; end < all.size() && all[end].others_before == others_written; ++end) {
-      if (!is_final(all[end], decisions[end].source)) break;
-    }
-    if (end != begin) {
-      const auto row = std::span(decisions).subspan(begin, end - begin);
-      writer.write_decisions(all.subspan(begin, end - begin), row, output);
-    } else {
+  for (std::size_t begin = 0; begin < slots.size();) {
+    write_others(slots[begin].others_before);
+    const std::size_t end = row_from(begin);
+    if (end == begin) {
       const bool undecided = decisions[begin].source == Source::kUnavailable;
-      writer.write_unavailable(all[begin], undecided ? error : kInThisProcess, output);
-      end = begin + 1;
+      writer.write_unavailable(slots[begin], undecided ? error : kInThisProcess, output);
+      ++begin;
+      continue;
     }
+    writer.write_decisions(std::span(slots).subspan(begin, end - begin),
+                           std::span(decisions).subspan(begin, end - begin), output);
+    begin = end;
   }
   write_others(other_replies.size());
   for (std::size_t i = 0; i < slots.size(); ++i) {
     if (slots[i].is_counted) counters.add(slots[i].limit, decisions[i]);
   }
+}
+
+// The end of the row of decisions from `begin` on that are given to the writer together: they can
+// be sent, and no other reply is between them. `begin` if its own decision cannot be sent.
+std::size_t Answers::row_from(std::size_t begin) const {
+  std::size_t end = begin;
+  while (end < slots.size() && slots[end].others_before == slots[begin].others_before &&
+         is_final(slots[end], decisions[end].source)) {
+    ++end;
+  }
+  return end;
 }
 
 void Answers::note_denial(const ReplySlot& slot, std::string_view key, const Decision& decision) {
@@ -77,14 +85,15 @@ void Answers::settle(std::span<const Request> requests) {
   }
 }
 
-void Answers::write_all(ReplyWriter& writer, OutcomeCounters& counters, std::string& output) const {
-  assert(!slots.empty() && slots[0].others_before == 0);
+void Answers::write_together(ReplyWriter& writer, OutcomeCounters& counters,
+                             std::string& output) const {
+  assert(together && !slots.empty() && slots[0].others_before == 0);
+  const auto& [whole, parts, is_refused] = *together;
   if (is_refused) {
     writer.write_refused(slots[0], error, output);
     output += other_replies;
     return;
   }
-  const Decision& whole = decisions[0];
   if (!is_final(slots[0], whole.source)) {
     writer.write_unavailable(slots[0], error, output);
   } else {

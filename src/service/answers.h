@@ -40,19 +40,22 @@ class ReplyWriter {
   ~ReplyWriter() = default;
 };
 
+/// The answer to requests that are decided together.
+struct TogetherAnswer {
+  Decision whole = {};
+  std::vector<Decision> parts;  // Of the claims or, of a single claim, of the parts of its limit.
+  bool is_refused = false;      // They cannot be asked together: Answers::error says why.
+};
+
 /// The decisions of a batch, and the replies to the commands between them that ask for no decision
 /// (a PING, an error), which must be sent in the order of the commands.
 struct Answers {
   std::vector<ReplySlot> slots;
-  // At least as many as slots; if is_together, that of the whole alone.
-  std::vector<Decision> decisions;
+  std::optional<TogetherAnswer> together;  // If all requests are decided together.
+  std::vector<Decision> decisions;         // Otherwise: at least as many as slots.
   std::string other_replies;
   std::string error;                        // Why the store did not make some of the decisions.
-  std::optional<std::int64_t> duration_ns;  // From the question to the answer of the store.
-  bool is_together = false;                 // All requests are decided together.
-  bool is_refused = false;                  // They cannot be asked together: `error` says why.
-  // If is_together: those of the claims or, of a single claim, those of the parts of its limit.
-  std::vector<Decision> parts;
+  std::optional<std::int64_t> duration_ns;  // From asking the store to its answer.
   // If overrides have answered some of the requests, or some limits are in a dry run:
   bool is_mixed = false;
   std::vector<Decision> overridden;         // The decisions of those that overrides have answered.
@@ -69,15 +72,17 @@ struct Answers {
   void note_denial(const ReplySlot& slot, std::string_view key, const Decision& decision);
 
   /// Notes the keys of denied requests, adds the decisions of overrides to those of the store, and
-  /// replaces denials of limits in a dry run. Called once, before write(). REQUIRES: not
-  /// is_together; the decisions are those of the requests that the store was asked, in order.
+  /// replaces denials of limits in a dry run. Called once, before write(). REQUIRES: the
+  /// requests are not decided together; the decisions are those of the requests that the store was
+  /// asked, in order.
   void settle(std::span<const Request> requests);
 
   /// Appends all replies in order, and counts the decisions.
   void write(ReplyWriter& writer, OutcomeCounters& counters, std::string& output) const;
 
  private:
-  void write_all(ReplyWriter& writer, OutcomeCounters& counters, std::string& output) const;
+  void write_together(ReplyWriter& writer, OutcomeCounters& counters, std::string& output) const;
+  std::size_t row_from(std::size_t begin) const;
 };
 
 /// Replaces the decision of a limit in a dry run, about a request for `units` units, by what the

@@ -12,7 +12,7 @@ namespace sluice {
 Claims::Claims(Answers answers, std::span<const Request> asked) : answers_(std::move(answers)) {
   const std::vector<ReplySlot>& slots = answers_.slots;
   assert(!slots.empty() && asked.size() + answers_.overridden.size() == slots.size());
-  answers_.parts.assign(slots.size(), Decision{.source = Source::kUnavailable});
+  answer_.parts.assign(slots.size(), Decision{.source = Source::kUnavailable});
   units_.resize(slots.size());
   claims_.resize(slots.size());
   std::vector<std::size_t> open;
@@ -20,8 +20,8 @@ Claims::Claims(Answers answers, std::span<const Request> asked) : answers_(std::
   std::size_t overridden = 0;
   for (std::size_t i = 0; i < slots.size(); ++i) {
     if (slots[i].is_answered) {
-      answers_.parts[i] = answers_.overridden[overridden++];
-      is_denied = is_denied || (!answers_.parts[i].allowed && !slots[i].is_dry_run);
+      answer_.parts[i] = answers_.overridden[overridden++];
+      is_denied = is_denied || (!answer_.parts[i].allowed && !slots[i].is_dry_run);
       continue;
     }
     claims_[i] = asked[open.size()];
@@ -57,30 +57,30 @@ void Claims::take(std::span<const Decision> decisions, std::span<const Request> 
   std::vector<std::size_t> others;
   for (std::size_t i = 0; i < round_.size(); ++i) {
     const Decision& own = requests.size() == 1 ? whole : requests[i].parts[0];
-    answers_.parts[round_[i]] = own;
+    answer_.parts[round_[i]] = own;
     if (own.allowed) others.push_back(round_[i]);
     is_denied = is_denied || (!own.allowed && !answers_.slots[round_[i]].is_dry_run);
   }
   if (whole.allowed || is_denied) return begin_round({});
   if (others.size() < round_.size()) return begin_round(others);
   // The whole is denied although no claim is: the store did not make this decision.
-  answers_.decisions.assign(1, whole);
-  answers_.decisions[0].binding = static_cast<std::uint8_t>(round_[whole.binding]);
+  answer_.whole = whole;
+  answer_.whole.binding = static_cast<std::uint8_t>(round_[whole.binding]);
   is_over_ = true;
   begin_round({});
 }
 
 // The store's answer to the only claim, or to all where none has an override or a dry run.
 void Claims::take_whole(const Decision& whole, std::span<const Request> requests) {
-  answers_.decisions.assign(1, whole);
-  answers_.parts.clear();
+  answer_.whole = whole;
+  answer_.parts.clear();
   for (const Request& request : requests) {
-    answers_.parts.insert(answers_.parts.end(), request.parts.begin(), request.parts.end());
+    answer_.parts.insert(answer_.parts.end(), request.parts.begin(), request.parts.end());
   }
   const ReplySlot& first = answers_.slots[0];
   if (first.is_dry_run) {
-    allow_dry_run(answers_.decisions[0], first, units_[0]);
-    for (Decision& part : answers_.parts) allow_dry_run(part, first, units_[0]);
+    allow_dry_run(answer_.whole, first, units_[0]);
+    for (Decision& part : answer_.parts) allow_dry_run(part, first, units_[0]);
   }
   is_over_ = true;
   begin_round({});
@@ -89,7 +89,7 @@ void Claims::take_whole(const Decision& whole, std::span<const Request> requests
 // The claims' decisions are derived from peeks. Their waits may be too long, never too short.
 void Claims::take_peeks(std::span<const Decision> decisions) {
   for (std::size_t i = 0; i < round_.size(); ++i) {
-    Decision& own = answers_.parts[round_[i]] = decisions[i];
+    Decision& own = answer_.parts[round_[i]] = decisions[i];
     own.allowed = own.remaining >= units_[round_[i]];
     if (own.allowed) continue;
     const bool never_passes = units_[round_[i]] > own.limit &&
@@ -101,31 +101,32 @@ void Claims::take_peeks(std::span<const Decision> decisions) {
 
 void Claims::fail(std::string_view why) {
   answers_.error = why;
-  answers_.decisions.assign(1, Decision{.source = Source::kUnavailable});
+  answer_.whole = {.source = Source::kUnavailable};
   is_over_ = true;
   begin_round({});
 }
 
 void Claims::refuse(std::string_view why) {
   fail(why);
-  answers_.is_refused = true;
+  answer_.is_refused = true;
 }
 
 Answers Claims::finish() {
   assert(is_decided());
   if (!is_over_) combine();
-  const Decision& whole = answers_.decisions[0];
+  const Decision& whole = answer_.whole;
   // Of a single claim, `binding` counts the parts of its limit.
   const std::size_t binding = answers_.slots.size() == 1 ? 0 : whole.binding;
   if (!answers_.slots[binding].is_answered) {
     answers_.note_denial(answers_.slots[binding], claims_[binding].key, whole);
   }
+  answers_.together = std::move(answer_);
   return std::move(answers_);
 }
 
 // The answer to the whole comes from the claims that can deny, or from all if none can.
 void Claims::combine() {
-  std::vector<Decision>& parts = answers_.parts;
+  std::vector<Decision>& parts = answer_.parts;
   const std::vector<ReplySlot>& slots = answers_.slots;
   bool would_deny = false;
   for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -146,7 +147,7 @@ void Claims::combine() {
   Decision whole = together.decision();
   whole.binding = static_cast<std::uint8_t>(bound[whole.binding]);
   whole.would_deny = whole.allowed && would_deny;
-  answers_.decisions.assign(1, whole);
+  answer_.whole = whole;
 }
 
 }  // namespace sluice

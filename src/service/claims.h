@@ -49,8 +49,9 @@ class Claims {
   void combine();
 
   Answers answers_;
+  TogetherAnswer answer_;
   // For each claim: the units asked for, and the request, with its key. Their decisions are
-  // answers_.parts.
+  // answer_.parts.
   std::vector<std::int64_t> units_;
   std::vector<Request> claims_;
   std::deque<std::string> keys_;

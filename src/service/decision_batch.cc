@@ -108,7 +108,7 @@ void DecisionBatch::clear() {
   size_ = 0;
   answers_.slots.clear();
   answers_.other_replies.clear();
-  answers_.is_together = answers_.is_refused = false;
+  answers_.together.reset();
   answers_.duration_ns.reset();
   answers_.denials.clear();
   owners_.clear();
@@ -178,13 +178,13 @@ std::shared_ptr<PendingAnswers> DecisionBatch::ask(ReplyWriter& writer,
                                                    std::string& output) {
   if (is_empty()) return nullptr;
   if (answers_later_ && size_ != 0) {
-    auto pending = answers_.is_together ? submit_claims(wake) : submit(wake);
+    auto pending = answers_.together ? submit_claims(wake) : submit(wake);
     if (pending->wait()) return pending;
     pending->get().write(writer, counters_, output);
   } else {
     const bool asks = size_ != 0;
     const auto begin = SteadyClock::now();
-    answers_.is_together ? decide_claims() : decide();
+    answers_.together ? decide_claims() : decide();
     if (asks) answers_.duration_ns = ns_since(begin);
     answers_.write(writer, counters_, output);
   }

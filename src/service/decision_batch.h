@@ -120,7 +120,7 @@ class DecisionBatch {
   /// each takes.
   void ask_together() {
     assert(!is_empty() && answers_.slots.size() <= kMaxTogether);
-    answers_.is_together = true;
+    answers_.together.emplace();
   }
 
   /// Adds a copy of the last request, with another key. REQUIRES: as add(); ends_with() that
