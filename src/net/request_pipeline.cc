@@ -73,7 +73,7 @@ class RequestPipeline::State final : public std::enable_shared_from_this<State> 
   void deliver();
   void answer(std::string_view reply);
   void on_handshake_done();
-  void pump();
+  void take_commands();
   void on_time();
   void on_silence();
   std::optional<Clock::time_point> silent_since() const;
@@ -155,8 +155,7 @@ IoTask<void> RequestPipeline::State::receive() {
                                   : "the connection to " + server_ + " failed: " + reason,
             .has_ended = reason.empty()});
     }
-    pump();
-    if (sender_waits_ && !queue_->unsent().empty()) wake_.notify();
+    take_commands();  // Replies have made room for them.
   }
 }
 
@@ -165,11 +164,11 @@ IoTask<void> RequestPipeline::State::send() {
     if (queue_->unsent().empty()) {
       sender_waits_ = true;
       co_await wake_.wait();
-      // flush() has woken it. What has arrived is received before it goes on: if the server has
-      // closed the connection, no command is taken for it.
+      // On an idle connection, flush() has woken it. What has arrived is received before it goes
+      // on: if the server has closed the connection, no command is taken for it.
       if (queue_->unsent().empty()) co_await boost::asio::post(kAwait);
       sender_waits_ = false;
-      pump();
+      take_commands();
       continue;
     }
     boost::system::error_code error;
@@ -182,7 +181,7 @@ IoTask<void> RequestPipeline::State::send() {
     // receive() still reads the replies that the server sent before it closed the connection, and
     // the reason.
     if (error) co_return;
-    pump();
+    take_commands();
   }
 }
 
@@ -213,21 +212,22 @@ void RequestPipeline::State::on_handshake_done() {
   timer_.cancel();
   up_since_ = Clock::now();
   user_.on_up();
-  pump();
+  take_commands();
 }
 
 void RequestPipeline::State::flush() {
   if (!is_up()) return;
-  // On an idle connection, first receive what has arrived: the server may have closed it. Only then
-  // is a command taken from the user.
-  const bool idle = queue_->in_flight() == 0 && queue_->unsent().empty();
   work_.set(true);
-  if (!idle) pump();
-  if (sender_waits_ && (idle || !queue_->unsent().empty())) wake_.notify();
+  const bool is_idle = queue_->in_flight() == 0 && queue_->unsent().empty();
+  if (!is_idle) return take_commands();
+  // send() takes the commands, after receive() has received what has arrived: the server may have
+  // closed the connection.
+  if (sender_waits_) wake_.notify();
 }
 
-/// Takes commands from the user, unless earlier ones are still unsent.
-void RequestPipeline::State::pump() {
+/// Takes commands from the user, and wakes send() if it waits for them. Takes none while earlier
+/// ones are unsent: send() then calls this when it has sent them.
+void RequestPipeline::State::take_commands() {
   if (!is_up() || !queue_->unsent().empty()) return;
   while (queue_->in_flight() < options_.max_in_flight && queue_->unsent().size() < kUnsentBytes) {
     std::unique_ptr<Command> command = user_.next_command();
@@ -237,6 +237,7 @@ void RequestPipeline::State::pump() {
   const auto since = queue_->waiting_since();
   work_.set(since.has_value());
   if (since && !silence_.is_set()) silence_.set_at(*since + options_.silence_timeout);
+  if (sender_waits_ && !queue_->unsent().empty()) wake_.notify();
 }
 
 void RequestPipeline::State::on_time() {
