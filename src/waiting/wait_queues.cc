@@ -50,12 +50,37 @@ bool has_to_wait(AcquireRequest& request, std::optional<AcquireOutcome>& asked) 
   return false;
 }
 
+// What the store's answer means for the caller that has asked: the first of the queue of its
+// claim().
+enum class Fate : std::uint8_t {
+  kEnded,      // It is granted, or has failed.
+  kElsewhere,  // Another of its claims denies for longest: it waits in the queue of that one.
+  kRefused,    // It cannot wait; the denial is its own, and does not hold for the others here.
+  kDenied,     // It cannot wait; the denial holds for the others here, too.
+  kWaits,      // It waits on.
+};
+
+bool binds_here(const AcquireRequest& request, const AcquireOutcome& denied) {
+  return request.claims.size() == 1 || denied.decision.binding == request.waits_for;
+}
+
+// `is_last_try`: its timeout is over.
+Fate fate_of(const AcquireRequest& request, const AcquireOutcome& answer, bool is_last_try,
+             TimePoint now) {
+  if (answer.error || answer.decision.allowed) return Fate::kEnded;
+  const bool may_wait = !is_last_try && can_wait(request, answer, now);
+  if (!binds_here(request, answer)) return may_wait ? Fate::kElsewhere : Fate::kRefused;
+  // Its cost can never be admitted.
+  if (answer.decision.retry_after == kNever) return Fate::kRefused;
+  return may_wait ? Fate::kWaits : Fate::kDenied;
+}
+
 }  // namespace
 
 /// The store's last denial, and when it was given.
 struct WaitQueues::Denial {
   /// Decision::binding of a list of claims is an index into the asking caller's list, which means
-  /// nothing to others: it is stored as 0, and Waiter::deny() sets the waiter's own.
+  /// nothing to others: it is stored as 0, and Waiter::tell_denied() sets the waiter's own.
   Denial(const AcquireRequest& request, const Decision& denied, TimePoint when)
       : decision(denied), at(when) {
     if (request.claims.size() > 1) decision.binding = 0;
@@ -81,10 +106,10 @@ class WaitQueues::Waiter : public std::enable_shared_from_this<Waiter> {
   /// From now on `stop` ends the wait.
   void stop_on(const std::stop_token& stop) {
     if (is_done() || !stop.stop_possible()) return;
-    if (stop.stop_requested()) return leave();
+    if (stop.stop_requested()) return stop_waiting();
     stop_.emplace(stop, [timer = timer_, weak = weak_from_this()] {
       timer->post([weak] {
-        if (const auto waiter = weak.lock()) waiter->leave();
+        if (const auto waiter = weak.lock()) waiter->stop_waiting();
       });
     });
   }
@@ -117,14 +142,14 @@ class WaitQueues::Waiter : public std::enable_shared_from_this<Waiter> {
 
   /// Ends it. The caller, which may destroy the store, is told in a task of its own: then neither
   /// this object nor the task that has called this holds a share of the store.
-  void finish(const AcquireOutcome& outcome) {
+  void tell(const AcquireOutcome& outcome) {
     stop_.reset();
     timer_->post([done = std::exchange(done_, nullptr), outcome] { done(outcome); });
   }
 
   /// Ends it with a denial: the last one of the store. If the store was not asked, only the limit
   /// is known.
-  void deny(Ended ended) {
+  void tell_denied(Ended ended) {
     const LimitDefinition& limit = limit_of(request_.claim()).definition();
     AcquireOutcome outcome{
         .decision = {.limit = numbers_of(limit.parts[0]).quota, .retry_after = kSoon}};
@@ -138,7 +163,7 @@ class WaitQueues::Waiter : public std::enable_shared_from_this<Waiter> {
       outcome.decision.binding = static_cast<std::uint8_t>(request_.waits_for);
     }
     outcome.decision.ended = ended;
-    finish(outcome);
+    tell(outcome);
   }
 
   // Used by its queue.
@@ -163,7 +188,7 @@ class WaitQueues::Waiter : public std::enable_shared_from_this<Waiter> {
     if (is_done() && outcome_.is_granted()) return_granted(request_, outcome_, nullptr);
   }
 
-  void leave();
+  void stop_waiting();
 
   const std::shared_ptr<TimerQueue> timer_;
   AcquireRequest request_;
@@ -325,39 +350,42 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
   // The store has answered the waiter that asked.
   void settle() {
     const auto waiter = std::exchange(asking_, nullptr);
-    const AcquireOutcome& outcome = waiter->outcome();
     next_ask_ = soonest(*waiter);
     if (waiter->is_done()) return;
-    if (outcome.error || outcome.decision.allowed) {
-      pause_ = kLeastPause;
-      waits_since_ = timer_->now();
-      finish(waiter, outcome);
-      return;
-    }
     const AcquireRequest& request = waiter->request();
-    if (!is_of(limit_of(request.claim()))) return move(waiter);
-    const bool binds_here =
-        request.claims.size() == 1 || outcome.decision.binding == request.waits_for;
-    // The denial does not hold for the others: either another claim of this caller binds, to whose
-    // queue it goes, or its cost can never be admitted.
-    if (!binds_here || outcome.decision.retry_after == kNever) {
-      if (!binds_here && !waiter->is_last_try && can_wait(request, outcome, timer_->now())) {
+    const AcquireOutcome& outcome = waiter->outcome();
+    const TimePoint now = timer_->now();
+    const Fate fate = fate_of(request, outcome, waiter->is_last_try, now);
+    if (fate != Fate::kEnded && !is_of(limit_of(request.claim()))) return move(waiter);
+    switch (fate) {
+      case Fate::kEnded:
+        pause_ = kLeastPause;
+        waits_since_ = now;
+        return finish(waiter, outcome);
+      case Fate::kElsewhere:
         remove(waiter);
         waiter->wait_for_binding(outcome.decision);
         return WaitQueues::join(waiter, {});
+      case Fate::kRefused: {
+        AcquireOutcome told = outcome;
+        const bool is_late = waiter->is_last_try && !binds_here(request, outcome);
+        if (is_late) told.decision.ended = Ended::kTimedOut;
+        return finish(waiter, told);
       }
-      AcquireOutcome told = outcome;
-      if (!binds_here && waiter->is_last_try) told.decision.ended = Ended::kTimedOut;
-      return finish(waiter, told);
+      case Fate::kDenied:
+        note_denial(*waiter, now);
+        return deny(waiter, waiter->is_last_try ? Ended::kTimedOut : Ended::kAnswered);
+      case Fate::kWaits:
+        note_denial(*waiter, now);
+        if (request.is_for_permit()) watch(*waiter);
     }
-    denied_.emplace(waiter->request(), outcome.decision, timer_->now());
-    const auto next = next_try(*waiter);
+  }
+
+  // The first was denied: says when the store is asked next, by it or by the one behind it.
+  void note_denial(const Waiter& waiter, TimePoint now) {
+    denied_.emplace(waiter.request(), waiter.outcome().decision, now);
+    const auto next = next_try(waiter);
     if (next && !released_meanwhile_) next_ask_ = std::max(next_ask_, *next);
-    if (!next || waiter->is_last_try) {
-      deny(waiter, waiter->is_last_try ? Ended::kTimedOut : Ended::kAnswered);
-    } else if (waiter->request().is_for_permit()) {
-      watch(*waiter);
-    }
   }
 
   // When the denied waiter asks again; null if it cannot be admitted within its timeout.
@@ -408,14 +436,14 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
 
   void finish(const std::shared_ptr<Waiter>& waiter, const AcquireOutcome& outcome) {
     remove(waiter);
-    waiter->finish(outcome);
+    waiter->tell(outcome);
   }
 
   void deny(const std::shared_ptr<Waiter>& waiter, Ended ended) {
     const auto self = shared_from_this();
     remove(waiter);
     if (denied_) waiter->denied = denied_;
-    waiter->deny(ended);
+    waiter->tell_denied(ended);
   }
 
   // To the end of the queue of its present limit, of which it knows no denial.
@@ -458,12 +486,12 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
   bool is_reported_ = false;  // The store has begun to report.
 };
 
-void WaitQueues::Waiter::leave() {
+void WaitQueues::Waiter::stop_waiting() {
   if (is_done()) return;
   if (queue) {
     queue->leave(*this, Ended::kStopped);
   } else {
-    deny(Ended::kStopped);
+    tell_denied(Ended::kStopped);
   }
 }
 
@@ -497,7 +525,7 @@ void WaitQueues::join(const std::shared_ptr<Waiter>& waiter, const std::stop_tok
   const auto timer = queues.timer();
   if (queues.waiting_.load(std::memory_order_relaxed) >= kMostWaiting) {
     timer->post([waiter] {
-      if (!waiter->is_done()) waiter->deny(Ended::kAnswered);
+      if (!waiter->is_done()) waiter->tell_denied(Ended::kAnswered);
     });
     return;
   }
@@ -534,7 +562,7 @@ void WaitQueues::ask_first(const std::shared_ptr<Waiter>& waiter) {
   waiter->ask([waiter] {
     if (waiter->is_done()) return;
     std::optional<AcquireOutcome> asked = waiter->outcome();
-    if (!has_to_wait(waiter->request(), asked)) return waiter->finish(*asked);
+    if (!has_to_wait(waiter->request(), asked)) return waiter->tell(*asked);
     waiter->wait_for_binding(asked->decision);
     join(waiter, {});
   });
