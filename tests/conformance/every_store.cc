@@ -1,7 +1,8 @@
+#include "conformance/every_store.h"
+
 #include <algorithm>
 #include <cstdlib>
 
-#include "conformance/every_store.h"
 #include "servers/certificates.h"
 #include "servers/memcached_server.h"
 #include "servers/redis_cluster.h"
