@@ -1,48 +1,17 @@
 #include "net/io_context.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <boost/asio/io_context.hpp>
 #include <memory>
-#include <thread>
-#include <vector>
 
 namespace sluice {
 namespace {
 
 using std::chrono::milliseconds;
-using testing::ElementsAre;
 using Clock = IoContext::Clock;
 
 constexpr auto kNever = std::chrono::hours(1);
-
-TEST(IoContextTest, RunsWhatIsPostedInOrder) {
-  IoContext context;
-  std::vector<int> order;
-  std::thread([&] { context.post([&] { order.push_back(1); }); }).join();
-  context.post([&] {
-    context.post([&] { order.push_back(3); });
-    order.push_back(2);
-  });
-  context.asio()->poll();
-  EXPECT_THAT(order, ElementsAre(1, 2, 3));
-}
-
-TEST(IoContextTest, HasWorkAsLongAsAnyPartOfIt) {
-  IoContext context;
-  {
-    IoContext::Work first(context);
-    IoContext::Work second(context);
-    EXPECT_FALSE(context.has_work());
-    first.set(true);
-    first.set(true);
-    second.set(true);
-    first.set(false);
-    EXPECT_TRUE(context.has_work());
-  }
-  EXPECT_FALSE(context.has_work());
-}
 
 TEST(IoTimerTest, RunsOnceAndNotBeforeItsTime) {
   IoContext context;

@@ -1,7 +1,6 @@
 #include "net/request_pipeline.h"
 
 #include <netinet/in.h>
-#include <unistd.h>
 
 #include <array>
 #include <boost/asio/ip/tcp.hpp>
@@ -537,30 +536,6 @@ TEST_F(RequestPipelineTest, ReconnectGivesTheConnectionUp) {
   Peer next = server_.accept();
   ASSERT_TRUE(await_up(2));
   EXPECT_THAT(downs(), ElementsAre("127.0.0.1 is loading"));
-}
-
-TEST_F(RequestPipelineTest, SpeaksOverAUnixSocket) {
-  const std::string path =
-      testing::TempDir() + "sluice_pipeline_" + std::to_string(::getpid()) + ".sock";
-  FakeServer server(path);
-  Peer peer = connect(server);
-  TestCommand& asked = ask_on(peer);
-  peer.send("yes\n");
-  ASSERT_TRUE(asked.await_end());
-  EXPECT_EQ(asked.answer, "yes\n");
-  close();
-  const Endpoint missing{.unix_path = path + ".not"};
-  open(patient(missing));
-  ASSERT_TRUE(await_downs(1));
-  EXPECT_EQ(downs().at(0), "cannot connect to unix:" + path + ".not: No such file or directory");
-}
-
-TEST_F(RequestPipelineTest, FindsAHostByItsName) {
-  // Where localhost is ::1 too, no server listens there.
-  open(patient({.host = "localhost", .port = server_.endpoint().port}));
-  Peer peer = server_.accept();
-  ASSERT_TRUE(await_up());
-  EXPECT_THAT(downs(), IsEmpty());
 }
 
 TEST_F(RequestPipelineTest, MayBeDestroyedInAnyState) {

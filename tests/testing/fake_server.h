@@ -5,8 +5,6 @@
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -128,20 +126,6 @@ class FakeServer {
     require(::getsockname(socket_.get(), generic, &bytes) == 0);
     endpoint_ = {.host = "127.0.0.1", .port = ntohs(address.sin_port)};
   }
-
-  explicit FakeServer(const std::string& path) : socket_(::socket(AF_UNIX, SOCK_STREAM, 0)) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    path.copy(address.sun_path, sizeof(address.sun_path) - 1);
-    require(::bind(socket_.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0);
-    require(::listen(socket_.get(), 16) == 0);
-    endpoint_ = {.unix_path = path};
-  }
-  ~FakeServer() {
-    if (!endpoint_.unix_path.empty()) ::unlink(endpoint_.unix_path.c_str());
-  }
-  FakeServer(const FakeServer&) = delete;
-  FakeServer& operator=(const FakeServer&) = delete;
 
   const Endpoint& endpoint() const { return endpoint_; }
 
