@@ -7,6 +7,8 @@
 #include "conformance/every_store.h"
 #include "conformance/scenario.h"
 #include "conformance/subject.h"
+#include "testing/error_of.h"
+#include "testing/limited_keys.h"
 
 namespace sluice::conformance {
 namespace {
@@ -250,6 +252,27 @@ TEST_P(EveryStore, RejectsAListThatIsTooLong) {
   list.pop_back();
   if (GetParam().lists == Lists::kOne) list.resize(1);
   EXPECT_TRUE(subject.ask_all(list).allowed);
+}
+
+TEST_P(EveryStore, ASpaceIsTakenOverOnlyWhereNobodyHoldsIt) {
+  const auto store = GetParam().open();
+  const auto open = [&](const std::string& expression) {
+    return LimitedKeys(*store, expression, "login");
+  };
+  {
+    LimitedKeys window = open("fixed_window 5/1h");
+    window.take("k", 1000);
+    EXPECT_EQ(open("fixed_window 6/1h").space(), window.space());
+    for (const std::string other :
+         {"sliding_log 5/1h", "fixed_window 5/2h", "fixed_window 5/1h & sliding_log 5/1h"}) {
+      EXPECT_THAT(
+          error_of([&] { open(other); }),
+          testing::HasSubstr("the keys of 'login' are those of 'fixed_window 5/1h', which '" +
+                             other + "' cannot take over while others use them"));
+    }
+    EXPECT_EQ(window.peek("k", 1000).remaining, 4);
+  }
+  EXPECT_EQ(open("sliding_log 5/1h").take("k", 1000).remaining, 4);
 }
 
 TEST_P(EveryStore, KeysAndSpacesAreIndependent) {

@@ -12,14 +12,12 @@
 #include <vector>
 
 #include "core/key_hash.h"
-#include "testing/error_of.h"
 #include "testing/lone_table.h"
 #include "testing/memory_keys.h"
 
 namespace sluice::memory {
 namespace {
 
-using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -200,27 +198,6 @@ TEST(MemoryStore, ReadsItsClockIfNoInstantIsGiven) {
   const auto reset_ns = keys.peek("a", before).reset_after.count();
   EXPECT_GE(reset_ns, 24 * kHourNs);
   EXPECT_LE(reset_ns, 24 * kHourNs + (store.now() - before));
-}
-
-TEST(MemoryStore, AnotherAlgorithmCannotTakeOverASpaceInUse) {
-  MemoryStore store(small_store());
-  LimitedKeys keys(store, "token_bucket 5/1h", "login");
-  keys.take("a", kStart);
-  for (const auto* other : {"sliding_log 5/1h", "token_bucket 5/1h & sliding_log 5/1h"}) {
-    EXPECT_THAT(error_of([&] { LimitedKeys taken(store, other, "login"); }),
-                AllOf(HasSubstr("'login'"), HasSubstr("'token_bucket 5/1h'"),
-                      HasSubstr(std::string("'") + other + "'")));
-  }
-  LimitedKeys window(store, "fixed_window 5/1h", "window");
-  EXPECT_THROW(LimitedKeys(store, "fixed_window 5/2h", "window"), StoreError);
-  EXPECT_EQ(keys.peek("a", kStart).remaining, 4);
-}
-
-// A space that is not in use can be replaced by one with another algorithm.
-TEST(MemoryStore, AnIdleSpaceIsReplacedByAnotherAlgorithm) {
-  MemoryStore store(small_store());
-  LimitedKeys(store, "token_bucket 5/1h", "login").take("a", store.now() - 2 * kHourNs);
-  EXPECT_NO_THROW(LimitedKeys(store, "sliding_log 5/1h", "login"));
 }
 
 // The memory of a limit without traffic becomes free for other limits.

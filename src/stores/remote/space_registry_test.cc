@@ -12,14 +12,11 @@ namespace {
 
 class TestSpace final : public Space {
  public:
-  TestSpace(std::string_view prefix, const LimitDefinition& limit)
-      : prefix_(prefix), parts_(limit.parts) {}
+  TestSpace(std::string_view, const LimitDefinition& limit) : parts_(limit.parts) {}
 
-  const std::string& prefix() const { return prefix_; }
   const std::vector<AnyPart>& parts() const { return parts_; }
 
  private:
-  std::string prefix_;
   std::vector<AnyPart> parts_;
 };
 
@@ -34,22 +31,6 @@ class Registry : public testing::Test {
 
   SpaceRegistry<TestSpace> registry_{{.store = "some store", .prefix = "app"}};
 };
-
-TEST_F(Registry, OneNameIsOneSpaceWhileItIsHeld) {
-  const auto space = open("token_bucket 5/1h", "login");
-  EXPECT_EQ(space->prefix(), "app");
-  EXPECT_EQ(open("token_bucket 6/1h", "login"), space);
-  EXPECT_NE(open("token_bucket 5/1h", "other"), space);
-}
-
-TEST_F(Registry, AnotherAlgorithmHasToWaitUntilItIsFree) {
-  auto space = open("token_bucket 5/1h", "login");
-  EXPECT_EQ(refusal("sliding_log 5/1h", "login"),
-            "some store: the keys of 'login' are those of 'token_bucket 5/1h', which "
-            "'sliding_log 5/1h' cannot take over while others use them");
-  space.reset();
-  EXPECT_NE(open("sliding_log 5/1h", "login"), nullptr);
-}
 
 TEST_F(Registry, ASpaceThatReplacesAnotherGoesOnWithItsAttachment) {
   struct Kept {};
