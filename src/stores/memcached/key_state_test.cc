@@ -162,17 +162,6 @@ class KeyValue : public testing::Test {
   std::string value_;  // Empty: there is none.
 };
 
-TEST_F(KeyValue, AFreshKeyCanBeBlocked) {
-  const Limit limit("sliding_log 5/1s");
-  block(limit, 10 * kSecondNs);
-  EXPECT_EQ(state_.lifetime_ns(), 10 * kSecondNs);
-  EXPECT_FALSE(state_.is_gone());
-  EXPECT_FALSE(ask(limit, Operation::kTake).allowed);
-  EXPECT_TRUE(ask(limit, Operation::kReset).allowed);
-  EXPECT_EQ(value_, "");
-  EXPECT_TRUE(ask(limit, Operation::kTake).allowed);
-}
-
 // As in memory, which forgets the key as a whole where the limit becomes another.
 TEST_F(KeyValue, ABlockIsForgottenWithAStateThatTheLimitCannotRead) {
   const Limit window("fixed_window 5/1h");

@@ -33,7 +33,6 @@ class FakeRouter final : public Router {
   RequestList waiting;
   std::vector<PendingRequest*> later;
   std::chrono::milliseconds sent_later{0};
-  std::size_t flushed = 0;
   std::size_t abandoned = 0;
   std::thread::id thread;             // Of the last route().
   std::function<void()> when_routed;  // Once.
@@ -51,7 +50,6 @@ class FakeRouter final : public Router {
   }
 
   void flush() override {
-    ++flushed;
     for (PendingRequest* request : std::exchange(later, {})) answer(*request);
   }
 
@@ -174,31 +172,6 @@ class EndlessEvents {
   std::atomic<int> left_ = 10'000'000;
 };
 
-TEST_F(RemoteWorkerTest, EveryRequestOfABatchIsRoutedAndAllAreFlushedTogether) {
-  const Answers answers = ask({"now", "later", "soon"});
-  ASSERT_EQ(answers.decisions.size(), 3U);
-  for (std::size_t i = 0; i < 3; ++i) {
-    EXPECT_EQ(answers.decisions[i].limit, static_cast<std::int64_t>(i) + 1);
-  }
-  EXPECT_EQ(answers.error, "");
-  EXPECT_EQ(router_.flushed, 1U);
-}
-
-TEST_F(RemoteWorkerTest, RequestsThatAreDecidedTogetherAreRoutedAsOne) {
-  const Answers answers = ask({"later", "now"}, Batch::Mode::kTogether);
-  ASSERT_EQ(answers.decisions.size(), 1U);
-  EXPECT_EQ(answers.decisions[0].limit, 1);
-}
-
-TEST_F(RemoteWorkerTest, ARequestThatFailsLeavesTheOthersAlone) {
-  const Answers answers = ask({"now", "error", "later"});
-  EXPECT_EQ(answers.decisions[0].source, Source::kStore);
-  EXPECT_EQ(answers.decisions[1].source, Source::kUnavailable);
-  EXPECT_FALSE(answers.decisions[1].allowed);
-  EXPECT_EQ(answers.decisions[2].source, Source::kStore);
-  EXPECT_EQ(answers.error, "the server is on fire");
-}
-
 TEST_F(RemoteWorkerTest, TooMuchIsRefusedAtOnceAndTakesNoRoom) {
   const std::vector<Request> many(kMost + 1, Request{.key = "now"});
   const Answers answers = ask(many);
@@ -274,14 +247,6 @@ TEST_F(RemoteWorkerTest, PendingRequestsAreUnavailableWhenItStops) {
   const std::string why = "the store on x was closed before it answered";
   EXPECT_THAT(errors, testing::ElementsAre(why, why));
   EXPECT_EQ(router_.abandoned, 1U);
-}
-
-// Once no thread leads, a caller who waits does all itself.
-TEST_F(RemoteWorkerTest, ACallerWhoWaitsLeadsWhereNoThreadDoes) {
-  EXPECT_NE(thread_that_leads(), std::this_thread::get_id());  // The worker has seen nothing yet.
-  for (int i = 0; i < 3; ++i) {
-    while (thread_that_leads() != std::this_thread::get_id()) std::this_thread::yield();
-  }
 }
 
 class RemoteWorkerLeadTest : public RemoteWorkerTest {

@@ -75,12 +75,6 @@ TEST_F(ServerHealthTest, ItIsSilentAfterTwoDeadlines) {
   EXPECT_FALSE(health_.is_broken());
 }
 
-TEST_F(ServerHealthTest, SaysWhoWasLateAndForHowLong) {
-  EXPECT_EQ(health_.server(), "x");
-  EXPECT_EQ(health_.late_error(), "x did not answer within 10ms");
-  EXPECT_EQ(ServerHealth("y", 500us).late_error(), "y did not answer within 500us");
-}
-
 TEST_F(ServerHealthTest, ASilentConnectionIsGivenUpAfterTwoDeadlinesButNotAtOnce) {
   const Endpoint endpoint{.host = "h", .port = 1};
   const PipelineOptions usual{.endpoint = endpoint};

@@ -85,22 +85,6 @@ TEST_F(StoreMonitorTest, AServerThatIsNotUsedAnyMoreDoesNotCount) {
   EXPECT_EQ(health().state, State::kUp);
 }
 
-TEST_F(StoreMonitorTest, AServerThatTheStoreCanDoWithoutDoesNotCount) {
-  ServerHealth sentinel("sentinel", 10ms);
-  one_.on_up();
-  sentinel.on_down("sentinel is away");
-  EXPECT_EQ(health().state, State::kUp);
-}
-
-TEST_F(StoreMonitorTest, AnObstacleCountsAlthoughServersAreConnected) {
-  one_.on_up();
-  monitor_.set_obstacle("one is no cluster");
-  EXPECT_EQ(health().state, State::kDown);
-  EXPECT_EQ(health().reason, "one is no cluster");
-  monitor_.set_obstacle("");
-  EXPECT_EQ(health().state, State::kUp);
-}
-
 TEST_F(StoreMonitorTest, RoundTripsAreThoseOfTheLastReplies) {
   reply(2000, 9ms);
   reply(1000, 1ms);
@@ -127,12 +111,6 @@ TEST_F(StoreMonitorTest, EightLateRepliesInARowAreNotedOnce) {
   reply(8, 12ms);
   EXPECT_EQ(health().times_late, 2U);
   EXPECT_EQ(health().late_round_trip, 12ms);
-}
-
-TEST_F(StoreMonitorTest, CountsAnswers) {
-  monitor_.count_answer();
-  monitor_.count_answer();
-  EXPECT_EQ(health().answered_by_store, 2U);
 }
 
 }  // namespace
