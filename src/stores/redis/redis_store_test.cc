@@ -83,14 +83,18 @@ TEST(RedisStore, SpreadsItsKeysOverItsConnections) {
 
 TEST(RedisStore, AForgottenScriptIsLoadedOnceForAllWhoWait) {
   const RedisServer server;
-  Limited limited(options_for(server), "token_bucket 1000/1h");
+  Limited limited(options_for(server), "fixed_window 5000/24h");
   limited.check("k");
   const long loaded = calls(server, "script|load");
   for (int i = 0; i < 5; ++i) {
     server.command({"SCRIPT", "FLUSH"});
-    // Several calls, of which two are under way at once.
-    const std::vector<Request> requests(3 * ScriptCall::kMaxRequests, limited.request("k", 0));
-    EXPECT_THAT(sources(limited, requests), testing::Each(Source::kStore));
+    // Several calls, of which two are under way at once: none overtakes another.
+    const std::vector<Request> requests(3 * ScriptCall::kMaxRequests, limited.request("k"));
+    std::vector<Decision> decisions(requests.size());
+    limited.store().decide(requests, kStoreTime, decisions);
+    for (std::size_t k = 1; k < decisions.size(); ++k) {
+      ASSERT_EQ(decisions[k].remaining, decisions[k - 1].remaining - 1) << k;
+    }
   }
   EXPECT_EQ(calls(server, "script|load"), loaded + 5);
 }

@@ -128,22 +128,6 @@ TEST(RedisStore, AKeyThatTheUserMayNotTouchFailsAlone) {
       testing::AllOf(testing::HasSubstr("NOPERM"), testing::HasSubstr("'sluice:test:{strange}'")));
 }
 
-// Three calls come back together; none overtakes another.
-TEST(RedisStore, KeepsTheOrderOfABatchWhoseScriptIsForgotten) {
-  const RedisServer server;
-  Limited limited(options_for(server), "fixed_window 1000/24h");
-  limited.check("k");
-  for (int round = 0; round < 2; ++round) {
-    server.command({"SCRIPT", "FLUSH"});
-    const std::vector<Request> requests(384, limited.request("k"));
-    std::vector<Decision> decisions(requests.size());
-    limited.store().decide(requests, kStoreTime, decisions);
-    for (std::size_t i = 1; i < decisions.size(); ++i) {
-      ASSERT_EQ(decisions[i].remaining, decisions[i - 1].remaining - 1) << i;
-    }
-  }
-}
-
 // Whatever is under way is answered, whichever moment it is.
 TEST(RedisStore, ClosesAroundADeadline) {
   RedisServer server;
