@@ -150,17 +150,6 @@ TEST(RingCell, WithoutRoomToShrinkItStaysUnchanged) {
   for (void* block : ballast) lone.budget.release(block, 8);
 }
 
-TEST(RingCell, WithoutRoomToGrowNothingChanges) {
-  LoneCell lone(kCellBytes);
-  Instant stamp = 0;
-  while (lone.append(stamp + 1)) ++stamp;
-  const std::size_t held = lone.budget.used_bytes();
-  EXPECT_EQ(lone.ring().size, static_cast<std::uint32_t>(stamp));
-  EXPECT_FALSE(lone.append(stamp + 1));
-  EXPECT_EQ(lone.ring().size, static_cast<std::uint32_t>(stamp));
-  EXPECT_EQ(lone.budget.used_bytes(), held);
-}
-
 TEST(RingCell, AFreshRingThatStaysFreshNeedsNoRecord) {
   LoneCell lone(kCellBytes);
   std::vector<void*> ballast;
@@ -184,17 +173,6 @@ TEST(StateCell, IsARecordOnlyWhileItCannotBePacked) {
     EXPECT_EQ(loaded.start_ns, kEndOfTime - 1);
     EXPECT_EQ(loaded.count, count);
   }
-}
-
-TEST(StateCell, ReservingChangesNoState) {
-  LoneCell lone;
-  const FixedWindow::Params params{.limit = 100, .window = Divider(1), .first = false};
-  const FixedWindow::State one{7, 1};
-  ASSERT_TRUE(reserve<FixedWindow>(lone.budget, params, lone.cell, one));
-  commit<FixedWindow>(lone.budget, params, lone.cell, one);
-  ASSERT_TRUE(reserve<FixedWindow>(lone.budget, params, lone.cell, {7, 2}));
-  EXPECT_EQ(load<FixedWindow>(params, lone.cell).start_ns, 7);
-  EXPECT_EQ(load<FixedWindow>(params, lone.cell).count, 1);
 }
 
 }  // namespace
