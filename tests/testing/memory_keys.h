@@ -36,6 +36,15 @@ inline LimitDefinition any_numbers(std::string_view expression) {
   return limit;
 }
 
+/// Takes until a new key finds no room. Returns the name of that key.
+inline std::string take_until_full(MemoryStore& store, LimitedKeys& keys) {
+  const std::uint64_t refused = store.counters().without_room + 1;
+  for (std::uint64_t i = 0;; ++i) {
+    keys.take(key_name(i), kStart);
+    if (store.counters().without_room == refused) return key_name(i);
+  }
+}
+
 inline Place place_of(MemoryStore& store, const LimitedKeys& keys, std::string_view key) {
   return store.table().locate(keys.request(key));
 }

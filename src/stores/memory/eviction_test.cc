@@ -6,9 +6,9 @@
 #include <array>
 #include <map>
 #include <optional>
-#include <ostream>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "testing/lone_table.h"
@@ -371,6 +371,21 @@ TEST(Eviction, AStoreWhoseKeysAreResetBecomesSmall) {
   EXPECT_LT(store.used_bytes(), full / 4);
 }
 
+// Takes once from each of 500 keys. Returns how many takes were admitted.
+int take_from_each(LimitedKeys& keys, const std::string& prefix, std::int64_t cost = 1) {
+  int admitted = 0;
+  for (int i = 0; i < 500; ++i) {
+    admitted += keys.take(prefix + std::to_string(i), kStart, cost).allowed ? 1 : 0;
+  }
+  return admitted;
+}
+
+// Uses more keys than there is room for.
+void crowd_out(MemoryStore& store, LimitedKeys& keys, std::int64_t cost) {
+  for (std::uint64_t i = 0; i < 60'000; ++i) keys.take(key_name(i), kStart, cost);
+  EXPECT_GT(store.counters().evicted, 0U);
+}
+
 // Keys that deny by numbers of their own, and many more that are used with others, by which the
 // first would not deny, and be nearer to fresh.
 TEST(VaryingNumbers, AKeyThatDeniesByItsOwnOutlivesOthers) {
@@ -397,16 +412,10 @@ TEST(VaryingNumbers, AKeyThatDeniesByItsOwnOutlivesOthers) {
     LimitedKeys used(store, varying(row.used));
     LimitedKeys own(store, varying(row.own));
     LimitedKeys others(store, varying(row.others));
-    for (std::uint64_t i = 0; i < 500; ++i) {
-      ASSERT_TRUE(used.take("denied" + std::to_string(i), kStart).allowed);
-      if (std::string_view(row.used) == row.own) continue;
-      ASSERT_FALSE(own.take("denied" + std::to_string(i), kStart).allowed);
-    }
-    for (std::uint64_t i = 0; i < 60'000; ++i) others.take(key_name(i), kStart, row.cost);
-    EXPECT_GT(store.counters().evicted, 0U);
-    for (std::uint64_t i = 0; i < 500; ++i) {
-      ASSERT_FALSE(own.take("denied" + std::to_string(i), kStart).allowed) << row.own << ": " << i;
-    }
+    EXPECT_EQ(take_from_each(used, "denied"), 500);
+    if (std::string_view(row.used) != row.own) EXPECT_EQ(take_from_each(own, "denied"), 0);
+    crowd_out(store, others, row.cost);
+    EXPECT_EQ(take_from_each(own, "denied"), 0) << row.own;
   }
 }
 
@@ -447,21 +456,16 @@ TEST(VaryingNumbers, MayBeginToVaryWhileTheSpaceHasKeys) {
                    : LimitedKeys(store, varying(expression, "api"));
     };
     std::optional<LimitedKeys> former(std::in_place, store, kMany, "api");
-    for (int i = 0; i < 500; ++i) former->take("former" + std::to_string(i), kStart, 1'000);
+    take_from_each(*former, "former", 1'000);
     if (!plans) former.reset();  // The limit was replaced.
     LimitedKeys one = open(kOne);
     LimitedKeys many = open(kMany);
     ASSERT_EQ(one.space(), many.space());
-    for (int i = 0; i < 500; ++i) {
-      ASSERT_TRUE(one.take("own" + std::to_string(i), kStart).allowed);
-    }
+    EXPECT_EQ(take_from_each(one, "own"), 500);
     // By these numbers none of the keys so far denies, and all are nearer to fresh.
-    for (std::uint64_t i = 0; i < 45'000; ++i) many.take(key_name(i), kStart, 2'000);
-    EXPECT_GT(store.counters().evicted, 0U);
-    for (int i = 0; i < 500; ++i) {
-      EXPECT_FALSE(one.take("own" + std::to_string(i), kStart).allowed) << i;
-      if (!plans) EXPECT_FALSE(one.take("former" + std::to_string(i), kStart).allowed) << i;
-    }
+    crowd_out(store, many, 2'000);
+    EXPECT_EQ(take_from_each(one, "own"), 0);
+    if (!plans) EXPECT_EQ(take_from_each(one, "former"), 0);
   }
 }
 
@@ -472,44 +476,28 @@ TEST(VaryingNumbers, GoOnToVaryWhenTheirUsersHaveGone) {
   {
     const LimitedKeys one(store, kOne, "api");
     LimitedKeys many(store, kMany, "api");
-    for (int i = 0; i < 500; ++i) many.take("own" + std::to_string(i), kStart, 1'000);
+    take_from_each(many, "own", 1'000);
   }
   LimitedKeys one(store, kOne, "api");
-  for (int i = 0; i < 500; ++i) ASSERT_FALSE(one.take("own" + std::to_string(i), kStart).allowed);
+  EXPECT_EQ(take_from_each(one, "own"), 0);
   LimitedKeys others(store, kMany, "others");
-  for (std::uint64_t i = 0; i < 45'000; ++i) others.take(key_name(i), kStart, 2'000);
-  EXPECT_GT(store.counters().evicted, 0U);
-  for (int i = 0; i < 500; ++i) {
-    EXPECT_FALSE(one.take("own" + std::to_string(i), kStart).allowed) << i;
-  }
+  crowd_out(store, others, 2'000);
+  EXPECT_EQ(take_from_each(one, "own"), 0);
 }
 
-// A limit whose numbers have changed since its space was opened.
-struct Changed {
-  const char* from;
-  const char* to;
-
-  friend std::ostream& operator<<(std::ostream& out, const Changed& changed) {
-    return out << changed.from << " to " << changed.to;
+TEST(Eviction, AKeyThatDeniesByChangedNumbersIsNotForgotten) {
+  for (const auto& [from, to] : {std::pair("token_bucket 1000/1h burst=2000", "token_bucket 2/1h"),
+                                 {"token_bucket 1000/1h burst=2000 & fixed_window 3000/1h",
+                                  "token_bucket 2/1h & fixed_window 3/1h"}}) {
+    LoneTable table(from);
+    const Limit strict(to);
+    ASSERT_TRUE(table.take(strict, "denied", kStart, 2).allowed);
+    table.change(strict);
+    ASSERT_FALSE(table.take(strict, "denied", kStart).allowed);
+    for (std::uint64_t i = 0; i < 20'000; ++i) table.take(strict, key_name(i), kStart);
+    ASSERT_GT(table.evicted(), 0U);
+    EXPECT_FALSE(table.take(strict, "denied", kStart).allowed) << to;
   }
-};
-class ChangedNumbers : public testing::TestWithParam<Changed> {};
-
-INSTANTIATE_TEST_SUITE_P(
-    Eviction, ChangedNumbers,
-    testing::Values(Changed{"token_bucket 1000/1h burst=2000", "token_bucket 2/1h"},
-                    Changed{"token_bucket 1000/1h burst=2000 & fixed_window 3000/1h",
-                            "token_bucket 2/1h & fixed_window 3/1h"}));
-
-TEST_P(ChangedNumbers, AKeyThatDeniesByTheNewNumbersIsNotForgotten) {
-  LoneTable table(GetParam().from);
-  const Limit strict(GetParam().to);
-  ASSERT_TRUE(table.take(strict, "denied", kStart, 2).allowed);
-  table.change(strict);
-  ASSERT_FALSE(table.take(strict, "denied", kStart).allowed);
-  for (std::uint64_t i = 0; i < 20'000; ++i) table.take(strict, key_name(i), kStart);
-  ASSERT_GT(table.evicted(), 0U);
-  EXPECT_FALSE(table.take(strict, "denied", kStart).allowed);
 }
 
 }  // namespace

@@ -117,11 +117,7 @@ TEST(Full, DeniesABlockAndAChargeWithoutRoom) {
     options.table.allow_when_full = allow;
     MemoryStore store(options);
     LimitedKeys keys(store, "token_bucket 1/1h");
-    std::string late;
-    for (std::uint64_t i = 0; store.counters().without_room < 5'000; ++i) {
-      const std::string key = key_name(i);
-      if (keys.take(key, kStart).source == Source::kFull) late = key;
-    }
+    const std::string late = take_until_full(store, keys);
     const auto is_unrecorded = [&](const Decision& decision, bool allowed) {
       EXPECT_EQ(decision.source, Source::kFull);
       EXPECT_EQ(decision.allowed, allowed);

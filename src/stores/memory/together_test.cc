@@ -14,15 +14,6 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-// Takes until a new key finds no room. Returns the name of that key.
-std::string fill_with_denying(MemoryStore& store, LimitedKeys& keys) {
-  const std::uint64_t refused = store.counters().without_room + 1;
-  for (std::uint64_t i = 0;; ++i) {
-    keys.take(key_name(i), kStart);
-    if (store.counters().without_room == refused) return key_name(i);
-  }
-}
-
 // They share one lock, and their shard grows and sweeps while they are admitted.
 TEST(Together, TakesFromKeysOfOneShard) {
   MemoryStore store(small_store());
@@ -44,7 +35,7 @@ TEST(Together, IfOneHasNoRoomNoneIsCharged) {
   MemoryStore store(small_store());
   LimitedKeys roomy(store, "token_bucket 10/1h", "roomy");
   LimitedKeys crowded(store, "token_bucket 1/1h", "crowded");
-  const std::string late = fill_with_denying(store, crowded);
+  const std::string late = take_until_full(store, crowded);
   roomy.take("a", kStart);
   for (const bool roomy_first : {true, false}) {
     std::vector<Request> both{roomy.request("a"), crowded.request(late)};
@@ -65,7 +56,7 @@ TEST(Together, MayAdmitTheOneThatHasNoRoomWithoutRecordingIt) {
   MemoryStore store(options);
   LimitedKeys roomy(store, "token_bucket 10/1h", "roomy");
   LimitedKeys crowded(store, "token_bucket 1/1h", "crowded");
-  const std::string late = fill_with_denying(store, crowded);
+  const std::string late = take_until_full(store, crowded);
   const Decision decision =
       store.decide_all(std::vector{roomy.request("a"), crowded.request(late)}, kStart);
   EXPECT_TRUE(decision.allowed);
