@@ -69,6 +69,25 @@ RedisOptions sentinel_of(const FakeServer& server) {
   return options;
 }
 
+// A store that is asked for the key "k", and the connection on which it asks the test's server.
+struct Asked {
+  explicit Asked(RedisOptions (*options_for)(const FakeServer&))
+      : limited(options_for(server), "token_bucket 5/1h"),
+        pending(limited.submit("k")),
+        peer(accept_store(server, options_for == sentinel_of ? "CLIENT" : "SCRIPT")) {}
+
+  // Replies to the next command, which is to be this one.
+  void answer(std::string_view command, std::string_view reply) {
+    EXPECT_EQ(read_command(peer).front(), command);
+    peer.send(reply);
+  }
+
+  FakeServer server;
+  Limited limited;
+  std::future<Answer> pending;
+  Peer peer;
+};
+
 // The reply to a call of the script for one key: it is fresh, and one unit of a bucket is admitted.
 std::string admission_of(const std::vector<std::string>& evalsha, Instant now) {
   const std::string number = evalsha.at(4).substr(0, 4);
@@ -87,13 +106,9 @@ TEST(RedisStore, ASentinelThatNamesWhatIsNoAddressKnowsNoPrimary) {
                                                         {"127.0.0.1", "6379abc"},
                                                         {"127.0.0.1", "0"},
                                                         {"127.0.0.1", "65536"}}) {
-    FakeServer server;
-    Limited limited(sentinel_of(server), "fixed_window 5/1h");
-    auto pending = limited.submit("k");
-    Peer peer = accept_store(server, "CLIENT");
-    EXPECT_EQ(read_command(peer).front(), "SENTINEL");
-    peer.send(command_of({host, port}));
-    EXPECT_THAT(pending.get().error, HasSubstr(" knows no primary 'it'"));
+    Asked asked(sentinel_of);
+    asked.answer("SENTINEL", command_of({host, port}));
+    EXPECT_THAT(asked.pending.get().error, HasSubstr(" knows no primary 'it'"));
   }
 }
 
@@ -106,13 +121,9 @@ TEST(RedisStore, AnErrorFromWithinTheScriptMayComeAfterRequestsWereCharged) {
            {"ERR anything", kTakenUnknown},
            {"NOPERM this user has no permissions to run the 'evalsha' command", 0},
            {"OOM command not allowed", 0}}) {
-    FakeServer server;
-    Limited limited(options_of(server), "fixed_window 5/1h");
-    auto pending = limited.submit("k");
-    Peer peer = accept_store(server);
-    EXPECT_EQ(read_command(peer).front(), "EVALSHA");
-    peer.send("-" + error + "\r\n");
-    const Answer answer = pending.get();
+    Asked asked(options_of);
+    asked.answer("EVALSHA", "-" + error + "\r\n");
+    const Answer answer = asked.pending.get();
     EXPECT_EQ(answer.decision.taken, taken) << error;
     EXPECT_THAT(answer.error, HasSubstr(error));
   }
@@ -120,28 +131,19 @@ TEST(RedisStore, AnErrorFromWithinTheScriptMayComeAfterRequestsWereCharged) {
 
 // Behind a balancer the script may be loaded on one server, and be asked for on another.
 TEST(RedisStore, AScriptThatIsNeverThereIsAskedForOnlySoOften) {
-  FakeServer server;
-  Limited limited(options_of(server), "fixed_window 5/1h");
-  auto pending = limited.submit("k");
-  Peer peer = accept_store(server);
+  Asked asked(options_of);
   for (int i = 0; i <= Connection::kMaxTries; ++i) {
-    EXPECT_EQ(read_command(peer).front(), "EVALSHA");
-    peer.send("-NOSCRIPT No matching script.\r\n");
-    EXPECT_EQ(read_command(peer).front(), "SCRIPT");
-    peer.send("+OK\r\n");
+    asked.answer("EVALSHA", "-NOSCRIPT No matching script.\r\n");
+    asked.answer("SCRIPT", "+OK\r\n");
   }
-  const Answer answer = pending.get();
+  const Answer answer = asked.pending.get();
   EXPECT_EQ(answer.decision.taken, 0);
   EXPECT_THAT(answer.error, HasSubstr(": NOSCRIPT No matching script."));
 }
 
 TEST(RedisStore, AClusterNamesOnlySoManyNodes) {
   constexpr int kNodes = 1'000;
-  FakeServer server;
-  Limited limited(cluster_of(server), "fixed_window 5/1h");
-  auto pending = limited.submit("k");
-  Peer peer = accept_store(server);
-  EXPECT_EQ(read_command(peer).front(), "CLUSTER");
+  Asked asked(cluster_of);
   // The last slots belong to nodes that refuse connections.
   const auto range = [](int first, int last, std::uint16_t port) {
     return "*3\r\n:" + std::to_string(first) + "\r\n:" + std::to_string(last) +
@@ -149,14 +151,13 @@ TEST(RedisStore, AClusterNamesOnlySoManyNodes) {
   };
   constexpr int kLast = 16'383;
   std::string map = "*" + std::to_string(kNodes) + "\r\n";
-  map += range(0, kLast - kNodes + 1, server.endpoint().port);
+  map += range(0, kLast - kNodes + 1, asked.server.endpoint().port);
   for (int i = 1; i < kNodes; ++i) {
     map += range(kLast - kNodes + 1 + i, kLast - kNodes + 1 + i, static_cast<std::uint16_t>(i));
   }
-  peer.send(map);
-  EXPECT_EQ(read_command(peer).front(), "EVALSHA");
-  peer.send("-MOVED 1 127.0.0.1:" + std::to_string(kNodes) + "\r\n");
-  EXPECT_THAT(pending.get().error, HasSubstr("the cluster has named more than 1000 nodes"));
+  asked.answer("CLUSTER", map);
+  asked.answer("EVALSHA", "-MOVED 1 127.0.0.1:" + std::to_string(kNodes) + "\r\n");
+  EXPECT_THAT(asked.pending.get().error, HasSubstr("the cluster has named more than 1000 nodes"));
 }
 
 // The reply to CLUSTER SLOTS of a node that has all slots.
@@ -171,19 +172,14 @@ TEST(RedisStore, SaysWhyTheMapOfAClusterIsNotKnown) {
             ": NOPERM User a has no permissions"},
            {"*0\r\n", " knows no slots of a cluster"},
            {"+OK\r\n", " has told no map of a cluster"}}) {
-    FakeServer server;
-    Limited limited(cluster_of(server), "fixed_window 5/1h");
-    auto pending = limited.submit("k");
-    Peer peer = accept_store(server);
-    EXPECT_EQ(read_command(peer).front(), "CLUSTER");
-    peer.send(reply);
-    EXPECT_THAT(pending.get().error, HasSubstr(error));
-    EXPECT_EQ(health_of(limited).state, StoreHealth::State::kDown);
-    EXPECT_THAT(health_of(limited).reason, HasSubstr(error));
-    EXPECT_EQ(read_command(peer).front(), "CLUSTER");
-    peer.send(map_of(server));
+    Asked asked(cluster_of);
+    asked.answer("CLUSTER", reply);
+    EXPECT_THAT(asked.pending.get().error, HasSubstr(error));
+    EXPECT_EQ(health_of(asked.limited).state, StoreHealth::State::kDown);
+    EXPECT_THAT(health_of(asked.limited).reason, HasSubstr(error));
+    asked.answer("CLUSTER", map_of(asked.server));
     servers::await("the map to be known",
-                   [&] { return health_of(limited).state == StoreHealth::State::kUp; });
+                   [&] { return health_of(asked.limited).state == StoreHealth::State::kUp; });
   }
 }
 
@@ -207,22 +203,17 @@ TEST(RedisStore, AMapOfAClusterIsAskedOfTheNextNodeIfOneHasNone) {
 }
 
 TEST(RedisStore, SaysWhyTheSentinelsTellNoPrimary) {
-  FakeServer server;
   FakeServer primary;
-  Limited limited(sentinel_of(server), "fixed_window 5/1h");
-  auto pending = limited.submit("k");
-  Peer peer = accept_store(server, "CLIENT");
-  EXPECT_EQ(read_command(peer).front(), "SENTINEL");
+  Asked asked(sentinel_of);
   const std::string error = "NOPERM User a has no permissions to run the 'sentinel' command";
-  peer.send("-" + error + "\r\n");
-  EXPECT_THAT(pending.get().error, HasSubstr(": " + error));
-  EXPECT_EQ(health_of(limited).state, StoreHealth::State::kDown);
-  EXPECT_THAT(health_of(limited).reason, HasSubstr(error));
-  EXPECT_EQ(read_command(peer).front(), "SENTINEL");
-  peer.send(command_of({"127.0.0.1", std::to_string(primary.endpoint().port)}));
+  asked.answer("SENTINEL", "-" + error + "\r\n");
+  EXPECT_THAT(asked.pending.get().error, HasSubstr(": " + error));
+  EXPECT_EQ(health_of(asked.limited).state, StoreHealth::State::kDown);
+  EXPECT_THAT(health_of(asked.limited).reason, HasSubstr(error));
+  asked.answer("SENTINEL", command_of({"127.0.0.1", std::to_string(primary.endpoint().port)}));
   const Peer found = accept_store(primary);
   servers::await("the primary to be connected",
-                 [&] { return health_of(limited).state == StoreHealth::State::kUp; });
+                 [&] { return health_of(asked.limited).state == StoreHealth::State::kUp; });
 }
 
 // About ten times a second, however many connections to the primary fail.
@@ -243,39 +234,29 @@ TEST(RedisStore, SentinelsAreNotAskedForEachConnectionThatFails) {
 
 TEST(RedisStore, ARedirectionWithoutAnAddressAsksForTheMap) {
   for (const std::string to : {"?:7000", ":0"}) {
-    FakeServer server;
-    Limited limited(cluster_of(server), "token_bucket 5/1m");
-    auto pending = limited.submit("k");
-    Peer peer = accept_store(server);
-    EXPECT_EQ(read_command(peer).front(), "CLUSTER");
-    peer.send(map_of(server));
+    Asked asked(cluster_of);
+    asked.answer("CLUSTER", map_of(asked.server));
     std::vector<std::string> command;
-    while ((command = read_command(peer)).front() == "EVALSHA") {
-      peer.send("-MOVED 1 " + to + "\r\n");
+    while ((command = read_command(asked.peer)).front() == "EVALSHA") {
+      asked.peer.send("-MOVED 1 " + to + "\r\n");
     }
     EXPECT_EQ(command.front(), "CLUSTER");
-    peer.send(map_of(server));
-    peer.send(admission_of(read_command(peer), kHourNs));
-    EXPECT_EQ(pending.get().error, "");
+    asked.peer.send(map_of(asked.server));
+    asked.peer.send(admission_of(read_command(asked.peer), kHourNs));
+    EXPECT_EQ(asked.pending.get().error, "");
   }
 }
 
 TEST(RedisStore, AServerThatIsBusyIsAskedEverMoreSeldom) {
-  FakeServer server;
-  Limited limited(options_of(server), "token_bucket 5/1m");
-  auto pending = limited.submit("k");
-  Peer peer = accept_store(server);
+  Asked asked(options_of);
   const auto began = std::chrono::steady_clock::now();
-  for (int i = 0; i < 7; ++i) {
-    EXPECT_EQ(read_command(peer).front(), "EVALSHA");
-    peer.send("-BUSY Redis is busy running a script.\r\n");
-  }
-  const std::vector<std::string> last = read_command(peer);
+  for (int i = 0; i < 7; ++i) asked.answer("EVALSHA", "-BUSY Redis is busy running a script.\r\n");
+  const std::vector<std::string> last = read_command(asked.peer);
   // The pauses between them are 3, 6, 12, 24, 48, 50 and 50 ms. If this thread is held up for 50
   // ms, they begin anew; all in all it takes no less than this.
   EXPECT_GE(std::chrono::steady_clock::now() - began, 116ms);
-  peer.send(admission_of(last, kHourNs));
-  EXPECT_EQ(pending.get().error, "");
+  asked.peer.send(admission_of(last, kHourNs));
+  EXPECT_EQ(asked.pending.get().error, "");
 }
 
 TEST(RedisWatch, SubscribesOnANewConnectionIfTheServerCouldNot) {
@@ -340,17 +321,15 @@ TEST(RedisStore, AClockThatCannotBeIsNotCompared) {
            {"4000000000x", 0},
            {"99999999999", 0},
            {"-1", 0}}) {
-    FakeServer server;
-    RedisOptions options = options_of(server);
-    options.client_time = true;
-    Limited limited(options, "fixed_window 5/1h");
-    auto pending = limited.submit("k");
-    Peer peer = accept_store(server);
-    EXPECT_EQ(read_command(peer).front(), "TIME");
-    EXPECT_EQ(read_command(peer).front(), "EVALSHA");
-    peer.send(command_of({seconds, "0"}) + "-OOM\r\n");
-    pending.get();
-    EXPECT_EQ(health_of(limited).clock_behind, clock_behind) << seconds;
+    Asked asked([](const FakeServer& server) {
+      RedisOptions options = options_of(server);
+      options.client_time = true;
+      return options;
+    });
+    EXPECT_EQ(read_command(asked.peer).front(), "TIME");
+    asked.answer("EVALSHA", command_of({seconds, "0"}) + "-OOM\r\n");
+    asked.pending.get();
+    EXPECT_EQ(health_of(asked.limited).clock_behind, clock_behind) << seconds;
   }
 }
 
@@ -376,79 +355,27 @@ TEST(RedisStore, ACallerThatALateClockAnsweredFindsItInTheHealth) {
   }
 }
 
-// Requests of a batch that are given to a router, with no RemoteWorker that would answer them.
-class RoutedBatch {
- public:
-  RoutedBatch(const RedisOptions& options, const std::vector<std::string>& keys)
-      : options_(options),
-        worker_({.deadline = options.deadline}),
-        router_(make_router(options_, worker_)),
-        pending_(batch_of(keys)) {
-    worker_.start(*router_);
-    on_worker([this] {
-      for (PendingRequest& request : pending_.requests) router_->route(request);
-      router_->flush();
-    });
-  }
-  ~RoutedBatch() {
-    on_worker([this] {
-      for (PendingRequest& request : pending_.requests) router_->abandon(request);
-    });
-    worker_.stop();
-  }
-
-  // How many of them the router says to be sent, or to wait for others that are sent.
-  std::size_t sent() {
-    std::size_t sent = 0;
-    on_worker([&] {
-      for (const PendingRequest& request : pending_.requests) {
-        if (router_->sent_at(request)) ++sent;
-      }
-    });
-    return sent;
-  }
-
- private:
-  std::unique_ptr<Batch> batch_of(const std::vector<std::string>& keys) {
-    std::vector<Request> requests;
-    for (const std::string& key : keys) {
-      requests.push_back({.limit = &limit_.definition(), .space = &space_, .key = key});
-    }
-    return std::make_unique<Batch>(requests);
-  }
-  void on_worker(const std::function<void()>& task) {
-    std::promise<void> done;
-    worker_.post([&] {
-      task();
-      done.set_value();
-    });
-    done.get_future().get();
-  }
-
-  const Limit limit_{"fixed_window 5/1h", "login"};
-  RedisSpace space_{"sluice", limit_.definition()};
-  const RedisOptions options_;
-  RemoteWorker worker_;
-  std::unique_ptr<RedisRouter> router_;
-  PendingBatch pending_;
-};
-
 // On a cluster a call carries one slot, so the calls of a batch wait for each other.
-TEST(RedisRouter, EachKeyOfABatchOnAClusterHasItsOwnTime) {
-  for (const std::size_t keys : {1U, 100U}) {
-    FakeServer server;
-    RedisOptions options = options_of(server);
-    options.topology = Topology::kCluster;
-    std::vector<std::string> names;
-    for (std::size_t i = 0; i < keys; ++i) names.push_back("key" + std::to_string(i));
-    std::optional<Peer> peer;  // The connection lasts until the batch is given up.
-    RoutedBatch batch(options, names);
-    peer.emplace(accept_store(server));
-    EXPECT_EQ(read_command(*peer), (std::vector<std::string>{"CLUSTER", "SLOTS"}));
-    peer->send(map_of(server));
-    EXPECT_EQ(read_command(*peer).front(), "EVALSHA");
-    EXPECT_EQ(batch.sent(), keys == 1 ? 0 : keys);
+TEST(RedisStore, EachKeyOfABatchOnAClusterHasItsOwnTime) {
+  FakeServer server;
+  RedisOptions options = cluster_of(server);
+  options.deadline = 2s;
+  Limited limited(options, "token_bucket 5/1h");
+  std::vector<std::string> keys;
+  for (int i = 0; i < 100; ++i) keys.push_back("key" + std::to_string(i));
+  std::vector<Request> requests;
+  for (const std::string& key : keys) requests.push_back(limited.request(key));
+  auto answered = std::async(std::launch::async, [&] { return sources(limited, requests); });
+  Peer peer = accept_store(server);
+  EXPECT_EQ(read_command(peer), (std::vector<std::string>{"CLUSTER", "SLOTS"}));
+  peer.send(map_of(server));
+  for (std::size_t call = 0; call < keys.size(); ++call) {
+    const std::vector<std::string> command = read_command(peer);
+    // 64 calls are under way at once. Those of the batch together take longer than the deadline.
+    if (call % 64 == 0) EXPECT_EQ(answered.wait_for(1'200ms), std::future_status::timeout);
+    peer.send(admission_of(command, kHourNs));
   }
+  EXPECT_THAT(answered.get(), testing::Each(Source::kStore));
 }
 
 }  // namespace
