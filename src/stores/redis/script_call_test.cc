@@ -243,27 +243,5 @@ TEST_F(ScriptCallTest, AKeyOfAnotherTypeLeavesTheOtherKeysOfItsListUncharged) {
   EXPECT_EQ(server_->decide(user.request("a", 0), kNow).remaining, 5);
 }
 
-TEST_F(ScriptCallTest, AServerWithoutMemoryRefusesWhatWrites) {
-  for (const auto* expression : kEachAlgorithm) {
-    const RedisKeys keys(expression);
-    const RedisKeys other("fixed_window 5/1m", "other");
-    server_->decide(keys.request("old"), kNow);
-    server_->ask({"CONFIG", "SET", "maxmemory", "1"});
-    const Request requests[] = {keys.request("old", 0), keys.request("old"), keys.request("new"),
-                                keys.request("old", 501), keys.request("old", 0)};
-    const auto decisions = server_->decide(requests, kNow);
-    const Request both[] = {other.request("x"), keys.request("old")};
-    EXPECT_EQ(server_->decide_all(both, kNow).source, Source::kUnavailable);
-    EXPECT_TRUE(server_->errors[0].starts_with("OOM")) << server_->errors[0];
-    server_->ask({"CONFIG", "SET", "maxmemory", "0"});
-    for (const std::size_t i : {0U, 3U, 4U}) EXPECT_EQ(decisions[i].source, Source::kStore) << i;
-    for (const std::size_t i : {1U, 2U}) EXPECT_EQ(decisions[i].source, Source::kUnavailable) << i;
-    EXPECT_EQ(decisions[4].remaining, decisions[0].remaining) << expression;
-    EXPECT_EQ(server_->decide(keys.request("old", 0), kNow).remaining, decisions[0].remaining);
-    EXPECT_EQ(server_->ask({"DBSIZE"}), "1");
-    server_->ask({"FLUSHALL"});
-  }
-}
-
 }  // namespace
 }  // namespace sluice::redis

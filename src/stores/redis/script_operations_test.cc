@@ -134,29 +134,44 @@ TEST_F(ScriptOperations, DamagedBlocksFailAlone) {
   }
 }
 
-TEST_F(ScriptOperations, AServerWithoutMemoryBlocksAndChargesNothing) {
+TEST_F(ScriptOperations, AServerWithoutMemoryRefusesWhatWrites) {
+  const RedisKeys other("fixed_window 5/1m", "other");
   for (const auto* expression : kEachAlgorithm) {
+    SCOPED_TRACE(expression);
     const RedisKeys keys(expression);
     decide(keys, Operation::kTake, 2, kNow);
-    Request blocked = keys.request("b", 1, Operation::kBlock);
-    blocked.duration_ns = 5 * kSecondNs;
-    server_->decide(keys.request("b"), kNow);
-    server_->decide(blocked, kNow);
-    const std::string before = server_->ask({"DUMP", keys.name("b")});
+    server_->decide(keys.request("blocked"), kNow);
+    Request block = keys.request("blocked", 1, Operation::kBlock);
+    block.duration_ns = 5 * kSecondNs;
+    server_->decide(block, kNow);
+    const std::string before = server_->ask({"DUMP", keys.name("blocked")});
     server_->ask({"CONFIG", "SET", "maxmemory", "1"});
-    Request block = keys.request("a", 1, Operation::kBlock);
-    block.duration_ns = kSecondNs;
-    const Request requests[] = {block, blocked, keys.request("b", 1, Operation::kCharge),
-                                keys.request("a", 3, Operation::kTakeUpTo)};
+    Request new_block = keys.request("a", 1, Operation::kBlock);
+    new_block.duration_ns = kSecondNs;
+    // Of these, the first and the last two write nothing.
+    const Request requests[] = {keys.request("a", 0),
+                                keys.request("a"),
+                                keys.request("new"),
+                                keys.request("a", 3, Operation::kTakeUpTo),
+                                new_block,
+                                block,
+                                keys.request("blocked", 1, Operation::kCharge),
+                                keys.request("a", 501),
+                                keys.request("a", 0)};
     const auto decisions = server_->decide(requests, kNow);
-    server_->ask({"CONFIG", "SET", "maxmemory", "0"});
-    for (std::size_t i = 0; i < 4; ++i) {
-      EXPECT_EQ(decisions[i].source, Source::kUnavailable) << expression << i;
+    for (const std::size_t i : {0U, 7U, 8U}) EXPECT_EQ(decisions[i].source, Source::kStore) << i;
+    for (std::size_t i = 1; i <= 6; ++i) {
+      EXPECT_EQ(decisions[i].source, Source::kUnavailable) << i;
       EXPECT_TRUE(server_->errors[i].starts_with("OOM")) << server_->errors[i];
     }
-    EXPECT_EQ(server_->ask({"DUMP", keys.name("b")}), before) << expression;
-    const Decision left = decide(keys, Operation::kTake, 0, kNow);
-    EXPECT_EQ(left.remaining, left.limit - 2);
+    const Request both[] = {other.request("x"), keys.request("a")};
+    EXPECT_EQ(server_->decide_all(both, kNow).source, Source::kUnavailable);
+    EXPECT_TRUE(server_->errors[0].starts_with("OOM")) << server_->errors[0];
+    server_->ask({"CONFIG", "SET", "maxmemory", "0"});
+    EXPECT_EQ(decisions[8].remaining, decisions[0].remaining);
+    EXPECT_EQ(decide(keys, Operation::kTake, 0, kNow).remaining, decisions[0].remaining);
+    EXPECT_EQ(server_->ask({"DUMP", keys.name("blocked")}), before);
+    EXPECT_EQ(server_->ask({"DBSIZE"}), "2");
     server_->ask({"FLUSHALL"});
   }
 }
