@@ -1,9 +1,7 @@
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -109,11 +107,8 @@ TEST(ListeningTest, AChangeThatIsRefusedLeavesThePortToItsListenerAlone) {
   const UniqueFd second(::socket(AF_INET, SOCK_STREAM, 0));
   const int on = 1;
   ASSERT_EQ(::setsockopt(second.get(), SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)), 0);
-  sockaddr_in name{};
-  name.sin_family = AF_INET;
-  name.sin_port = htons(own.port);
-  name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  EXPECT_NE(::bind(second.get(), reinterpret_cast<const sockaddr*>(&name), sizeof(name)), 0);
+  const auto name = socket_address(own);
+  EXPECT_NE(::bind(second.get(), name.data(), static_cast<socklen_t>(name.size())), 0);
 }
 
 TEST(ListeningTest, ReplacesOnlyAStaleSocketFileAndRemovesItsOwn) {
@@ -135,11 +130,9 @@ TEST(ListeningTest, ReplacesOnlyAStaleSocketFileAndRemovesItsOwn) {
 
 TEST(ListeningTest, LeavesTheSocketFileOfAServerThatIsAboutToListen) {
   const Address address{Address::Family::kUnix, temporary_path("early.sock"), 0};
-  sockaddr_un path{};
-  path.sun_family = AF_UNIX;
-  address.host.copy(path.sun_path, sizeof(path.sun_path) - 1);
+  const auto path = socket_address(address);
   const UniqueFd other(::socket(AF_UNIX, SOCK_STREAM, 0));
-  ASSERT_EQ(::bind(other.get(), reinterpret_cast<const sockaddr*>(&path), sizeof(path)), 0);
+  ASSERT_EQ(::bind(other.get(), path.data(), static_cast<socklen_t>(path.size())), 0);
   EXPECT_THROW(make_server(address), ListenError);
   ASSERT_EQ(::listen(other.get(), 1), 0);
   EXPECT_TRUE(Client(address).connected());

@@ -277,7 +277,7 @@ TEST_F(RequestPipelineTest, SendsLongCommandsInPieces) {
   TestCommand& longest = command(long_line(20'000'000));
   TestCommand& next = command("next\n");
   ask({&longest, &next});
-  EXPECT_EQ(peer.skip(20'000'000), 20'000'000U);
+  EXPECT_EQ(peer.read(20'000'000).size(), 20'000'000U);
   peer.send("1\n");
   EXPECT_EQ(peer.line(), "next\n");
   peer.send("2\n");
@@ -504,15 +504,12 @@ TEST_F(RequestPipelineToTwo, LeavesAnAddressThatHangsInTheHandshake) {
 TEST_F(RequestPipelineTest, AServerThatDoesNotAcceptIsGivenUp) {
   FakeServer server(0);
   // What the backlog of a server that does not accept holds, and more.
-  std::vector<std::unique_ptr<UniqueFd>> others;
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(server.endpoint().port);
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  std::vector<UniqueFd> others;
+  const boost::asio::ip::tcp::endpoint address(boost::asio::ip::address_v4::loopback(),
+                                               server.endpoint().port);
   for (int i = 0; i < 4; ++i) {
-    others.push_back(std::make_unique<UniqueFd>(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0)));
-    static_cast<void>(
-        ::connect(others.back()->get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)));
+    others.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0));
+    static_cast<void>(::connect(others.back().get(), address.data(), sizeof(sockaddr_in)));
   }
   PipelineOptions options = patient(server.endpoint());
   options.connect_timeout = milliseconds(20);

@@ -1,20 +1,19 @@
 #pragma once
 
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <atomic>
-#include <cerrno>
+#include <boost/asio/generic/stream_protocol.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
 #include <memory>
 #include <string>
 #include <string_view>
 
 #include "net/stream_server.h"
-#include "testing/unique_fd.h"
+#include "testing/peer.h"
 
 namespace sluice {
 
@@ -82,72 +81,30 @@ inline StreamServer make_server(const Address& address, const StreamServerOption
   return StreamServer({{address, line_handlers(), "no room\n"}}, options);
 }
 
-/// A blocking client that gives up, and fails its test, after ten seconds.
-class Client {
+/// Of a Unix socket, or of a port of 127.0.0.1.
+inline boost::asio::generic::stream_protocol::endpoint socket_address(const Address& address) {
+  if (address.family == Address::Family::kUnix) {
+    return boost::asio::local::stream_protocol::endpoint(address.host);
+  }
+  return boost::asio::ip::tcp::endpoint(boost::asio::ip::address_v4::loopback(), address.port);
+}
+
+/// A connection to a server.
+class Client : public Peer {
  public:
   explicit Client(const Address& address, int receive_buffer_bytes = 0)
-      : fd_(::socket(address.family == Address::Family::kUnix ? AF_UNIX : AF_INET, SOCK_STREAM,
-                     0)) {
-    const timeval patience{.tv_sec = 10, .tv_usec = 0};
-    ::setsockopt(fd_.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-    ::setsockopt(fd_.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+      : Peer(UniqueFd(::socket(address.family == Address::Family::kUnix ? AF_UNIX : AF_INET,
+                               SOCK_STREAM, 0))) {
     if (receive_buffer_bytes != 0) {
-      ::setsockopt(fd_.get(), SOL_SOCKET, SO_RCVBUF, &receive_buffer_bytes, sizeof(int));
+      ::setsockopt(fd(), SOL_SOCKET, SO_RCVBUF, &receive_buffer_bytes, sizeof(int));
     }
-    connected_ = address.family == Address::Family::kUnix ? connect_unix(address.host)
-                                                          : connect_ipv4(address.port);
+    const auto to = socket_address(address);
+    connected_ = ::connect(fd(), to.data(), static_cast<socklen_t>(to.size())) == 0;
   }
 
   bool connected() const { return connected_; }
-  int fd() const { return fd_.get(); }
-  bool send(std::string_view text) {
-    return ::send(fd_.get(), text.data(), text.size(), MSG_NOSIGNAL) ==
-           static_cast<ssize_t>(text.size());
-  }
-  /// Sends a line and reads it back.
-  bool echoes(std::string_view line) { return send(line) && read(line.size()) == line; }
-  void end() { ::shutdown(fd_.get(), SHUT_WR); }
-
-  std::string read(std::size_t bytes) {
-    std::string text(bytes, '\0');
-    std::size_t got = 0;
-    while (got < bytes) {
-      const ssize_t n = ::recv(fd_.get(), text.data() + got, bytes - got, 0);
-      if (n <= 0) break;
-      got += static_cast<std::size_t>(n);
-    }
-    return text.substr(0, got);
-  }
-
-  /// All bytes until the other side ends the stream; with "(reset)" or "(timeout)" at the end if it
-  /// does not.
-  std::string read_all() {
-    std::string text;
-    std::string piece(65536, '\0');
-    while (true) {
-      const ssize_t n = ::recv(fd_.get(), piece.data(), piece.size(), 0);
-      if (n == 0) return text;
-      if (n < 0) return text + (errno == EAGAIN ? "(timeout)" : "(reset)");
-      text.append(piece, 0, static_cast<std::size_t>(n));
-    }
-  }
 
  private:
-  bool connect_ipv4(std::uint16_t port) {
-    sockaddr_in to{};
-    to.sin_family = AF_INET;
-    to.sin_port = htons(port);
-    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    return ::connect(fd_.get(), reinterpret_cast<const sockaddr*>(&to), sizeof(to)) == 0;
-  }
-  bool connect_unix(const std::string& path) {
-    sockaddr_un to{};
-    to.sun_family = AF_UNIX;
-    path.copy(to.sun_path, sizeof(to.sun_path) - 1);
-    return ::connect(fd_.get(), reinterpret_cast<const sockaddr*>(&to), sizeof(to)) == 0;
-  }
-
-  UniqueFd fd_;
   bool connected_ = false;
 };
 
