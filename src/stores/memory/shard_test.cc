@@ -131,26 +131,6 @@ TEST(ShardTest, FindsAKeyAtItsPresentPlace) {
   EXPECT_EQ(*shard.find(kHigh), 30u);
 }
 
-// All tags have the last line as home, so that they continue in the first lines.
-RC_GTEST_PROP(ShardProperty, ErasesFromARunThatWrapsAround, ()) {
-  LoneShard lone;
-  std::map<Tag, Cell> model;
-  const auto count = *rc::gen::inRange<Tag>(1, 60);
-  for (Tag i = 1; i <= count; ++i) {
-    const Tag home = *rc::gen::element<Tag>(0xFFFF'FFFF, 0xFFFF'FFFF, 0);
-    lone.add(home << 32 | i, i);
-    model[home << 32 | i] = i;
-  }
-  must_equal(lone.shard, model);
-  while (!model.empty()) {
-    const auto victim = std::next(model.begin(), *rc::gen::inRange<std::ptrdiff_t>(
-                                                     0, static_cast<std::ptrdiff_t>(model.size())));
-    lone.shard.erase(victim->first);
-    model.erase(victim);
-    must_equal(lone.shard, model);
-  }
-}
-
 // Erasing can move tags to lines that the walk has already visited, so one round may miss some; a
 // round that erases nothing has seen all.
 RC_GTEST_PROP(ShardProperty, AWalkThatErasesEnds, ()) {
