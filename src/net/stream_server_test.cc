@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <atomic>
@@ -311,33 +310,6 @@ TEST_F(StreamServerTest, DoesNotResetWhoSpokeBeforeItWasRefused) {
   EXPECT_EQ(second.read_all(), "no room\n");
   // A socket that was reset would take nothing.
   EXPECT_TRUE(second.send("y\n"));
-}
-
-TEST_F(StreamServerTest, PausesAcceptingWithoutDescriptorsSaysSoAndGoesOn) {
-  std::vector<std::string> said;
-  StreamServer server = make_server(
-      any_port(), {.cannot_accept = [&](const std::string& why) { said.push_back(why); }});
-  server.start();
-  Client first(server.addresses()[0]);
-  ASSERT_TRUE(first.echoes("x\n"));
-  rlimit before{};
-  ::getrlimit(RLIMIT_NOFILE, &before);
-  const rlimit few{.rlim_cur = 64, .rlim_max = before.rlim_max};
-  ::setrlimit(RLIMIT_NOFILE, &few);
-  std::vector<UniqueFd> hoard;
-  do {
-    hoard.emplace_back(::dup(0));
-  } while (hoard.back());
-  hoard.resize(hoard.size() - 2);  // One is left, for the client.
-  Client next(server.addresses()[0]);
-  ASSERT_TRUE(next.connected());
-  ASSERT_TRUE(first.echoes("y\n"));
-  EXPECT_EQ(server.connections(), 1U);
-  hoard.clear();
-  ::setrlimit(RLIMIT_NOFILE, &before);
-  ASSERT_TRUE(next.echoes("z\n"));
-  server.stop(milliseconds(10'000));
-  EXPECT_THAT(said, testing::ElementsAre(testing::HasSubstr("Too many open files")));
 }
 
 TEST_F(StreamServerTest, StopAnswersWhatHasComeAndSendsWhatWaits) {

@@ -225,17 +225,6 @@ TEST_F(TlsServerTest, AnswersWhatHasComeWhenItStops) {
   EXPECT_EQ(client.read_all(), "b\n");
 }
 
-TEST_F(TlsServerTest, RefusesAPeerThatDoesNotSpeakTls) {
-  serve();
-  Client plain(address());
-  ASSERT_TRUE(plain.send("PING\r\n"));
-  EXPECT_THAT(plain.read_all(), Not(HasSubstr("PING")));
-  TlsTestClient client(address());
-  EXPECT_TRUE(client.echoes("a\n"));
-  EXPECT_EQ(failures_.load(), 1U);
-  EXPECT_EQ(told().size(), 1U);
-}
-
 TEST_F(TlsServerTest, ClosesAConnectionWithWrongBytes) {
   serve();
   TlsTestClient client(address());
