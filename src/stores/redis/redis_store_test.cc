@@ -29,14 +29,20 @@ TEST(RedisStore, EachDecisionOfALoneCallerIsOneCall) {
   EXPECT_EQ(calls(server, "evalsha"), 100);
 }
 
+// By the caller's clock, too: then what came at different moments is asked at one.
 TEST(RedisStore, RequestsDuringACallAreSentTogether) {
-  const RedisServer server;
-  Limited limited(options_for(server), "token_bucket 1000/1h");
   std::vector<std::string> keys;
   for (int i = 0; i < 2000; ++i) keys.push_back("key" + std::to_string(i));
-  const Crowd crowd(limited, keys);
-  EXPECT_EQ(crowd.admitted(), 2000);
-  EXPECT_LE(calls(server, "evalsha"), 400);
+  for (const bool client_time : {false, true}) {
+    const RedisServer server;
+    RedisOptions options = options_for(server);
+    options.client_time = client_time;
+    Limited limited(options, "token_bucket 1000/1h");
+    const Crowd crowd(limited, keys);
+    EXPECT_EQ(crowd.admitted(), 2000);
+    EXPECT_LE(calls(server, "evalsha"), 400);
+    if (client_time) EXPECT_LE(calls(server, "time"), 1) << "of the connection alone";
+  }
 }
 
 // A request that is a whole batch is destroyed when it has failed.
@@ -137,19 +143,6 @@ TEST(RedisStore, TheCallersClockDecidesWhereItIsTold) {
   const long lives_ms = std::stol(server.command({"PTTL", "sluice:test:{k}"}));
   EXPECT_GT(lives_ms, 3'600'000);
   EXPECT_LE(lives_ms, 3'606'000);
-}
-
-// What came at different moments is asked at one.
-TEST(RedisStore, RequestsByTheCallersClockAreSentTogetherToo) {
-  const RedisServer server;
-  RedisOptions options = options_for(server);
-  options.client_time = true;
-  Limited limited(options, "token_bucket 1000/1h");
-  const Crowd crowd(limited, std::vector<std::string>(2000, "hot"));
-  EXPECT_EQ(crowd.admitted(), 1000);
-  EXPECT_EQ(crowd.unanswered(), 0);
-  EXPECT_LE(calls(server, "evalsha"), 400);
-  EXPECT_LE(calls(server, "time"), 1) << "of the connection, not of the decisions";
 }
 
 // An interrupted replay removes nothing.
