@@ -224,14 +224,6 @@ TEST_F(RequestPipelineTlsTest, AnyCertificateWillDoWhereNothingIsChecked) {
   expect_answer(peer);
 }
 
-TEST_F(RequestPipelineTlsTest, ShowsItsOwnCertificate) {
-  PipelineOptions options = trusting();
-  options.endpoint.tls->certificate_file = files_.client;
-  options.endpoint.tls->key_file = files_.client_key;
-  TlsPeer peer = agree(options, {.wants_certificate = true});
-  expect_answer(peer);
-}
-
 TEST_F(RequestPipelineTlsTest, SaysThatTheServerWantsACertificate) {
   user_.handshake_text = "hello\n";
   user_.handshake_count = 1;

@@ -353,15 +353,6 @@ TEST_F(TlsServerTest, SaysNothingUnencryptedWhenItIsFull) {
   EXPECT_EQ(second.read_all(), "");
 }
 
-TEST_F(TlsServerTest, TellsTheHandlerWhoseCertificateTheClientHas) {
-  serve(mutual_files());
-  for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
-    TlsTestClient client(address(), {.version = version, .has_certificate = true});
-    EXPECT_TRUE(client.echoes("hello\n"));
-  }
-  EXPECT_EQ(told(), (std::vector<std::string>{"CN=client", "CN=client"}));
-}
-
 TEST_F(TlsServerTest, AsksForNoCertificateUnlessTold) {
   serve();
   TlsTestClient client(address(), {.has_certificate = true});

@@ -28,16 +28,6 @@ TEST(MemcachedSpace, AnUnnamedLimitIsItsExpressionWithoutBlanks) {
   EXPECT_EQ(name("alice", ""), "sluice:token_bucket%205/1s:alice");
 }
 
-TEST(MemcachedSpace, KeysThatNoServerTakesAreHashed) {
-  const std::string long_key(300, 'x');
-  for (const std::string_view key :
-       {std::string_view("a b"), std::string_view("a\0b", 3), std::string_view("a\r\nb"),
-        std::string_view("\x7f"), std::string_view("caf\xc3\xa9"), std::string_view(long_key)}) {
-    EXPECT_TRUE(name(key).starts_with("sluice::"));
-    EXPECT_EQ(name(key).size(), std::string("sluice::").size() + 32);
-  }
-}
-
 TEST(MemcachedSpace, EachByteIsLookedAt) {
   for (const std::size_t at : {0, 1, 2}) {
     for (int byte = 0; byte < 256; ++byte) {
