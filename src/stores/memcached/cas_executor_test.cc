@@ -49,19 +49,13 @@ class CasExecutorTest : public testing::Test {
 
   Connection& connection() { return *executor_.connections().front(); }
 
-  // Runs it on the worker thread, after all that was asked before.
-  template <class Work>
-  void on_worker(Work work) {
-    const auto run = [&](const std::function<void()>& task) {
-      std::promise<void> done;
-      worker_.post([&] {
-        task();
-        done.set_value();
-      });
-      done.get_future().get();
-    };
-    run(work);
-    run([] {});  // What was answered has been reported by now.
+  // Runs it on the worker thread, after all that was asked before, and then reports what it has
+  // answered.
+  void on_worker(const std::function<void()>& work) {
+    std::promise<void> done;
+    worker_.post(work);
+    worker_.post([&] { worker_.post([&] { done.set_value(); }); });
+    done.get_future().get();
   }
 
   Request request(std::string_view key, std::int64_t cost = 1,
@@ -109,23 +103,10 @@ class CasExecutorTest : public testing::Test {
     sent();
     answer(reply);
   }
-  void lose(Loss loss) {
-    on_worker([&] {
-      std::exchange(call_, nullptr)->on_lost(loss, kGone);
-      connection().on_down(kGone);
-    });
-  }
   void reconnect() {
     on_worker([&] {
       connection().on_down(kGone);
       connection().on_up();
-    });
-  }
-  // It is gone, and cannot be reached again.
-  void lose_server() {
-    on_worker([&] {
-      connection().on_down(kGone);
-      connection().on_down(kRefused);
     });
   }
 
@@ -295,8 +276,11 @@ TEST_F(ImpatientCasExecutorTest, RoundsWithoutCallersAreBounded) {
   constexpr std::string_view kTooMany =
       "memcached a:1: more than 100000 keys wait for their servers";
   EXPECT_EQ(ask("one more").error, kTooMany);
-  lose_server();
-  on_worker([&] { connection().on_up(); });
+  on_worker([&] {
+    connection().on_down(kGone);
+    connection().on_down(kRefused);  // Its callers, and their keys, are let go.
+    connection().on_up();
+  });
   EXPECT_NE(ask("one more").error, kTooMany);
 }
 
@@ -469,9 +453,9 @@ TEST_F(CasExecutorTest, AfterAWriteWithoutAReplyTheKeyIsRead) {
   write_first("k", 1, 70);
   const Ask& lost = ask("k");
   EXPECT_THAT(sent(), HasSubstr(" C70 "));
-  lose(Loss::kMayBeExecuted);
+  on_worker([&] { std::exchange(call_, nullptr)->on_lost(Loss::kMayBeExecuted, kGone); });
   EXPECT_EQ(lost.decision.source, Source::kUnavailable);
-  on_worker([&] { connection().on_up(); });
+  reconnect();
   ask("k");
   EXPECT_EQ(sent(), kRead);
 }

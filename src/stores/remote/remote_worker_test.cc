@@ -125,16 +125,6 @@ class RemoteWorkerTest : public testing::Test {
     return answers->get_future();
   }
 
-  // Runs `task` on the worker thread, and waits for it.
-  void on_worker(const std::function<void()>& task) {
-    std::promise<void> done;
-    worker_->post([&] {
-      task();
-      done.set_value();
-    });
-    done.get_future().get();
-  }
-
   // The thread that sends what is asked now.
   std::thread::id thread_that_leads() {
     EXPECT_EQ(ask({"soon"}).error, "");
@@ -241,7 +231,9 @@ TEST_F(RemoteWorkerTest, PendingRequestsAreUnavailableWhenItStops) {
     errors.push_back(batch.error());
     submit({"now"}, [&](const Batch& again) { errors.push_back(again.error()); });
   });
-  on_worker([] {});
+  std::promise<void> routed;
+  worker_->post([&] { routed.set_value(); });
+  routed.get_future().get();
   EXPECT_EQ(errors.size(), 0U);
   worker_.reset();
   const std::string why = "the store on x was closed before it answered";
