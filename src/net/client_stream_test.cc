@@ -15,7 +15,6 @@
 #include <semaphore>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "testing/child_process.h"
 #include "testing/fake_server.h"

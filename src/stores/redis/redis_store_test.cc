@@ -4,11 +4,9 @@
 
 #include <gmock/gmock.h>
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
-#include <memory>
 #include <sstream>
 #include <string>
 #include <thread>
