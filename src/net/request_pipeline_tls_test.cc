@@ -133,14 +133,6 @@ TEST_F(RequestPipelineTlsTest, SpeaksToAServerWhoseCertificateIsForItsAddress) {
   EXPECT_THAT(downs(), IsEmpty());
 }
 
-TEST_F(RequestPipelineTlsTest, SpeaksToAServerWhoseCertificateIsForItsName) {
-  PipelineOptions options = trusting();
-  options.endpoint.tls->server_name = "localhost";
-  TlsPeer peer = agree(options);
-  EXPECT_EQ(peer.name(), "localhost");
-  expect_answer(peer);
-}
-
 // A zone names a network interface of this machine.
 TEST_F(RequestPipelineTlsTest, AnAddressIsCheckedWithoutItsZone) {
   TlsClient client({.host = "fe80::1%lo", .port = 1, .tls = TlsOptions{.ca_file = files_.ca}});
