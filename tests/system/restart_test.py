@@ -33,6 +33,7 @@ class Restart(SystemTest):
             self.assertIn("wrote 4 keys to " + self.path, server.output())
         with self.serve("--limits", limits) as server, Connection(server.address) as connection:
             server.await_output("loaded 4 keys from " + self.path)
+            self.assertRegex(server.output(), r", written 20[0-9T:.-]+Z, [0-9a-z]+ ago")
             self.assertEqual(connection.ask("SLUICE.CHECK", "login", "k", 3)[:3], [0, 5, 2])
             self.assertEqual(connection.ask("CL.THROTTLE", "k", 14, 15, 3600)[:3], [0, 15, 13])
             self.assertEqual(connection.ask("SLUICE.PEEK", "fixed_window 9/52w", "k")[:3],
