@@ -5,12 +5,14 @@
 #include <rapidcheck/gtest.h>
 
 #include "conformance/scenario.h"
+#include "core/limit_syntax.h"
 #include "model/model.h"
 #include "sluice/limit.h"
 
 namespace sluice::conformance {
 namespace {
 
+using testing::EndsWith;
 using testing::HasSubstr;
 
 struct Refusal {
@@ -36,6 +38,7 @@ TEST_P(Refused, PointsAtTheWrongCharacter) {
     EXPECT_EQ(error.position(), expected.position) << error.what();
     EXPECT_THAT(error.what(), HasSubstr(expected.says));
     EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
+    EXPECT_THAT(error.what(), EndsWith("at character " + std::to_string(error.position() + 1)));
   }
 }
 
@@ -58,13 +61,30 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"token_bucket 5", 14, "duration"}, Refusal{"token_bucket 5/", 15, "duration"},
         Refusal{"token_bucket 5/1", 16, "unit"}, Refusal{"token_bucket 5/1x", 16, "unit"},
         Refusal{"token_bucket 5/1h30", 19, "unit"}, Refusal{"token_bucket 5/1S", 16, "unit"},
-        Refusal{"token_bucket 5/-1s", 15, ""}, Refusal{"token_bucket -5/1s", 13, "-5"},
+        Refusal{"token_bucket 5/-1s", 15, "unit"}, Refusal{"token_bucket -5/1s", 13, "-5"},
         Refusal{"token_bucket +5/1s", 13, "+5"}, Refusal{"token_bucket 5.5/1s", 13, "5.5"},
         Refusal{"token_bucket 1e3/1s", 13, "1e3"}, Refusal{"token_bucket 0x10/1s", 13, "0x10"},
         Refusal{"token_bucket 5/1s &", 19, "name"}, Refusal{"& token_bucket 5/1s", 0, "name"},
         Refusal{"token_bucket 5/1s && token_bucket 5/1s", 19, "name"},
         Refusal{"token_bucket 5/1s & nothing 5/1s", 20, "nothing"},
-        Refusal{joined(9), joined(8).size() + 3, "8"}));
+        Refusal{joined(9), joined(8).size() + 3, "8"},
+        Refusal{"5/1m", 0, "algorithm's name is missing"},
+        Refusal{"gcra 5/1m & 5/1m", 12, "algorithm's name is missing"},
+        Refusal{"gcra 5 /1s", 7, "name=value"}, Refusal{"gcra 5/ 1s", 7, "duration is missing"},
+        Refusal{"gcra 5/1s/2s", 9, "unit"}, Refusal{"gcra 5/1s,gcra 5/1s", 9, "unit"},
+        Refusal{"gcra 5/1s b & gcra 5/1s d=1", 10, "name=value"},
+        Refusal{std::string(kMaxExpressionBytes + 1, 'a'), kMaxExpressionBytes, "1024"}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Durations, Refused,
+    testing::Values(Refusal{"gcra 5/1min", 8,
+                            "the unit 'min' is unknown; the units of time are ns"},
+                    Refusal{"gcra 5/s1m", 7, "a number is missing"},
+                    Refusal{"gcra 5/-1s", 7, "unit"}, Refusal{"gcra 5/1.5s", 8, "unit"},
+                    Refusal{"gcra 5/1h.m", 9, "unit"}, Refusal{"gcra 5/sm", 7, "unit"},
+                    Refusal{"gcra 5/0h0m", 7, "at least 1ns"},
+                    Refusal{"gcra 5/1h99999999999999999999s", 9, "99999999999999999999"},
+                    Refusal{"gcra 5/3813w", 7, "73 years"}));
 
 INSTANTIATE_TEST_SUITE_P(
     Options, Refused,
@@ -90,7 +110,13 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"concurrency 5/1s", 14, "no duration"},
         Refusal{"concurrency 5 & fixed_window 5/1s", 0, "&"},
         Refusal{"fixed_window 5/1s & concurrency 5", 20, "&"},
-        Refusal{"fixed_window 5/1s & sliding_window 5/1s precision=2s", 50, ""}));
+        Refusal{"fixed_window 5/1s & sliding_window 5/1s precision=2s", 50, ""},
+        Refusal{"gcra 1/s brust=1", 9, "no option 'brust' (did you mean 'burst'?); it has"},
+        Refusal{"gcra 1/s burst=1 b=1", 17, "has no option 'b'; it has burst borrow"},
+        Refusal{"sliding_log 1/s b=1", 16, "sliding_log has no option 'b', nor any other"},
+        Refusal{"leaky_bucket 1/s queue=-0", 23, "'-0' is not a whole number from 0"},
+        Refusal{"leaky_bucket 1/s queue=+1", 23, "whole number"},
+        Refusal{"leaky_bucket 1/s queue=1.", 23, "whole number"}));
 
 INSTANTIATE_TEST_SUITE_P(
     Numbers, Refused,
