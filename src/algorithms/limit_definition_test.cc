@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,25 +35,6 @@ TEST(LimitDefinition, ALimitTellsWhatItIsMadeOf) {
   EXPECT_EQ(permits.algorithm(), "concurrency");
   EXPECT_EQ(permits.count(), 4);
   EXPECT_EQ(permits.window(), 0s);
-}
-
-// A change of these texts changes the names of keys in a server.
-TEST(LimitDefinition, ALimitDescribesItselfCanonically) {
-  for (const auto& [text, canonical] : std::map<std::string, std::string>{
-           {"gcra 100/s burst=100 borrow=no", "token_bucket 100/1s"},
-           {"token_bucket 1/90s borrow=yes burst=5", "token_bucket 1/1m30s burst=5 borrow=yes"},
-           {"leaky_bucket 600/60s queue=0", "leaky_bucket 600/1m queue=0"},
-           {"fixed_window 5/60s anchor=clock", "fixed_window 5/1m"},
-           {"fixed_window 5/m anchor=first", "fixed_window 5/1m anchor=first"},
-           {"sliding_log 5/600s", "sliding_log 5/10m"},
-           {"sliding_window 1000/1h precision=6m strict=yes", "sliding_window 1000/1h"},
-           {"sliding_window 10/1m strict=no precision=25s",
-            "sliding_window 10/1m precision=25s strict=no"},
-           {"sliding_counter 5/90m", "sliding_counter 5/1h30m"},
-           {"concurrency 100 lease=1m", "concurrency 100"},
-           {"concurrency 100 lease=90s", "concurrency 100 lease=1m30s"}}) {
-    EXPECT_EQ(Limit(text).expression(), canonical);
-  }
 }
 
 TEST(LimitDefinition, AnAlgorithmThatDoesNotExistIsNamedBeforeAMissingCount) {

@@ -80,9 +80,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Refusal{"gcra 5/1min", 8,
                             "the unit 'min' is unknown; the units of time are ns"},
                     Refusal{"gcra 5/s1m", 7, "a number is missing"},
-                    Refusal{"gcra 5/-1s", 7, "unit"}, Refusal{"gcra 5/1.5s", 8, "unit"},
-                    Refusal{"gcra 5/1h.m", 9, "unit"}, Refusal{"gcra 5/sm", 7, "unit"},
-                    Refusal{"gcra 5/0h0m", 7, "at least 1ns"},
+                    Refusal{"gcra 5/1.5s", 8, "unit"}, Refusal{"gcra 5/1h.m", 9, "unit"},
+                    Refusal{"gcra 5/sm", 7, "unit"}, Refusal{"gcra 5/0h0m", 7, "at least 1ns"},
                     Refusal{"gcra 5/1h99999999999999999999s", 9, "99999999999999999999"},
                     Refusal{"gcra 5/3813w", 7, "73 years"}));
 
@@ -162,27 +161,28 @@ TEST(Definitions, TheGreatestNumbersAreAccepted) {
   EXPECT_NO_THROW(Limit{joined(8)});
 }
 
+// A change of these texts changes the names of keys in a server.
 TEST(Definitions, DifferentTextsOfOneLimitAreOneExpression) {
   const auto canonical = [](const std::string& text) { return Limit(text).expression(); };
-  EXPECT_EQ(canonical("token_bucket 100/s"), canonical("token_bucket 100/1s"));
-  EXPECT_EQ(canonical("gcra 100/1s"), canonical("token_bucket 100/1s"));
-  EXPECT_EQ(canonical("gcra 100/1s burst=5 borrow=yes"),
-            canonical("token_bucket 100/1s borrow=yes burst=5"));
-  EXPECT_EQ(canonical("token_bucket 5/1s burst=5"), canonical("token_bucket 5/1s"));
-  EXPECT_EQ(canonical("token_bucket 5/1s borrow=no"), canonical("token_bucket 5/1s"));
-  EXPECT_EQ(canonical("fixed_window 5/1m anchor=clock"), canonical("fixed_window 5/60s"));
-  EXPECT_EQ(canonical("sliding_log 5/1h30m"), canonical("sliding_log 5/90m"));
-  EXPECT_EQ(canonical("sliding_log 5/1w"), canonical("sliding_log 5/7d"));
-  EXPECT_EQ(canonical("sliding_log 5/1ms"), canonical("sliding_log 5/1000us"));
-  EXPECT_EQ(canonical("sliding_window 5/10s precision=1s"), canonical("sliding_window 5/10s"));
-  EXPECT_EQ(canonical("sliding_window 5/10s strict=yes"), canonical("sliding_window 5/10s"));
-  EXPECT_EQ(canonical("concurrency 5 lease=1m"), canonical("concurrency 5"));
-  EXPECT_NE(canonical("concurrency 5 lease=1s"), canonical("concurrency 5"));
+  EXPECT_EQ(canonical("token_bucket 100/s"), "token_bucket 100/1s");
+  EXPECT_EQ(canonical("gcra 100/1s"), "token_bucket 100/1s");
+  EXPECT_EQ(canonical("gcra 1/90s borrow=yes burst=5"), "token_bucket 1/1m30s burst=5 borrow=yes");
+  EXPECT_EQ(canonical("gcra 1/90s burst=5 borrow=yes"), "token_bucket 1/1m30s burst=5 borrow=yes");
+  EXPECT_EQ(canonical("gcra 100/s burst=100 borrow=no"), "token_bucket 100/1s");
+  EXPECT_EQ(canonical("leaky_bucket 600/60s queue=0"), "leaky_bucket 600/1m queue=0");
+  EXPECT_EQ(canonical("fixed_window 5/60s anchor=clock"), "fixed_window 5/1m");
+  EXPECT_EQ(canonical("fixed_window 5/m anchor=first"), "fixed_window 5/1m anchor=first");
+  EXPECT_EQ(canonical("sliding_log 5/90m"), "sliding_log 5/1h30m");
+  EXPECT_EQ(canonical("sliding_log 5/7d"), "sliding_log 5/1w");
+  EXPECT_EQ(canonical("sliding_log 5/1000us"), "sliding_log 5/1ms");
+  EXPECT_EQ(canonical("sliding_window 1000/1h precision=6m strict=yes"), "sliding_window 1000/1h");
+  EXPECT_EQ(canonical("sliding_window 10/1m strict=no precision=25s"),
+            "sliding_window 10/1m precision=25s strict=no");
+  EXPECT_EQ(canonical("sliding_counter 5/90m"), "sliding_counter 5/1h30m");
+  EXPECT_EQ(canonical("concurrency 5 lease=1m"), "concurrency 5");
+  EXPECT_EQ(canonical("concurrency 5 lease=90s"), "concurrency 5 lease=1m30s");
   EXPECT_EQ(canonical("  sliding_log   5/1s&fixed_window\t5/m "),
-            canonical("sliding_log 5/1s & fixed_window 5/1m"));
-  EXPECT_NE(canonical("sliding_window 5/10s strict=no"), canonical("sliding_window 5/10s"));
-  EXPECT_NE(canonical("fixed_window 5/1m anchor=first"), canonical("fixed_window 5/1m"));
-  EXPECT_NE(canonical("token_bucket 5/1s burst=6"), canonical("token_bucket 5/1s"));
+            "sliding_log 5/1s & fixed_window 5/1m");
 }
 
 TEST(Definitions, TheCanonicalExpressionReadsBackAsItself) {
