@@ -20,16 +20,6 @@ std::string error_of_finish(DecisionWriter& writer) {
   return error_of<std::runtime_error>([&] { writer.finish(); });
 }
 
-TEST(DecisionWriter, FinishWrites) {
-  const servers::TemporaryFolder directory;
-  const int descriptor = open(directory.write("out", "").c_str(), O_WRONLY | O_CLOEXEC);
-  OutputFile file(descriptor, "the decisions", "out");
-  DecisionWriter writer(file);
-  writer.write({.key = "a", .decision = {}}, "\"limit\"");
-  EXPECT_EQ(error_of_finish(writer), "");
-  EXPECT_TRUE(directory.read("out").starts_with(R"({"time_ns":0,"key":"a",)"));
-}
-
 // An error of closing the file is reported, even if all writes succeeded.
 TEST(DecisionWriter, FinishReportsCloseErrors) {
   const int descriptor = open("/dev/null", O_WRONLY | O_CLOEXEC);

@@ -425,16 +425,6 @@ TEST_F(Replay, RejectsInvalidOptions) {
             "sluice replay: --html: " + file + " is also read and would be lost\n");
 }
 
-TEST_F(Replay, AFullDiskGivesOneSentence) {
-  ReplayOptions choice = options(directory_.write("in.csv", "time,key\n1,a\n"));
-  choice.decisions = "/dev/full";
-  const Outcome outcome = run(choice);
-  EXPECT_EQ(outcome.status, 1);
-  EXPECT_EQ(outcome.err,
-            "sluice replay: the decisions cannot be written to /dev/full: No space left on "
-            "device\n");
-}
-
 TEST_F(Replay, WritesAPageThatIsTheSameTwice) {
   ReplayOptions choice = options(directory_.write("log", log_line("a", "10:00:00")));
   choice.html = directory_.path("report.html");
