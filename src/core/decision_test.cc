@@ -13,11 +13,6 @@ using std::chrono::hours;
 using std::chrono::milliseconds;
 using std::chrono::minutes;
 
-TEST(Decision, IsTrueWhereTheCallerMayGoAhead) {
-  EXPECT_TRUE(Decision{.allowed = true});
-  EXPECT_FALSE(Decision{.allowed = false});
-}
-
 TEST(Decision, NeverIsTheLongestWait) {
   EXPECT_EQ(std::max<std::chrono::nanoseconds>(kNever, hours(1'000'000)), kNever);
 }

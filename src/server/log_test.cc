@@ -15,11 +15,6 @@ namespace {
 
 constexpr Instant kTime = 1'795'000'000 * kSecondNs + 7 * kMillisecondNs;
 
-TEST(Log, TextIsTheSentence) {
-  const LogEvent event{LogLevel::kWarning, "store_lost", "the store is lost: why"};
-  EXPECT_EQ(log_line(event, LogFormat::kText, kTime), "sluice: the store is lost: why\n");
-}
-
 TEST(Log, JsonHasTheTimeTheLevelTheEventAndItsFields) {
   const LogEvent event{LogLevel::kError,
                        "snapshot_written",
