@@ -10,6 +10,7 @@
 namespace sluice {
 namespace {
 
+using std::string_view_literals::operator""sv;
 using testing::HasSubstr;
 
 std::string text_of(const std::optional<IpAddress>& address) {
@@ -42,41 +43,19 @@ TEST(IpAddress, HasOneTextHoweverItIsWritten) {
   }
 }
 
-TEST(IpAddress, RefusesOtherTexts) {
-  using namespace std::string_view_literals;
-  constexpr std::string_view kOthers[] = {"",
-                                          "unknown",
-                                          "1.2.3",
-                                          "1.2.3.4.5",
-                                          "1.2.3.256",
-                                          "01.2.3.4",
-                                          "1.2.3.08",
-                                          "0x1.2.3.4",
-                                          "1.2.3.4 ",
-                                          " 1.2.3.4",
-                                          "1.2.3.4/32",
-                                          "1.2.3.4:80",
-                                          "16909060",
-                                          "1.2.3.-4",
-                                          "1.2.3.+4",
-                                          "1..3.4",
-                                          "[::1]",
-                                          "::1%eth0",
-                                          ":",
-                                          ":::",
-                                          "1::2::3",
-                                          "1:2:3:4:5:6:7",
-                                          "12345::",
-                                          "::g",
-                                          "::1.2.3.04",
-                                          "1:2:3:4:5:6:7:8:9",
-                                          "1.2.3.4\0"sv,
-                                          "::1\0.1"sv,
-                                          "0000:0000:0000:0000:0000:ffff:255.255.255.2550"};
-  for (const std::string_view other : kOthers) {
-    EXPECT_EQ(text_of(parse_ip_address(other)), "none") << other;
-  }
+class NoIpAddress : public testing::TestWithParam<std::string_view> {};
+
+TEST_P(NoIpAddress, IsRefused) {
+  EXPECT_EQ(text_of(parse_ip_address(GetParam())), "none");
 }
+
+INSTANTIATE_TEST_SUITE_P(
+    Texts, NoIpAddress,
+    testing::Values("", "unknown", "1.2.3", "1.2.3.4.5", "1.2.3.256", "01.2.3.4", "1.2.3.08",
+                    "0x1.2.3.4", "1.2.3.4 ", " 1.2.3.4", "1.2.3.4/32", "1.2.3.4:80", "16909060",
+                    "1.2.3.-4", "1.2.3.+4", "1..3.4", "[::1]", "::1%eth0", ":", ":::", "1::2::3",
+                    "1:2:3:4:5:6:7", "12345::", "::g", "::1.2.3.04", "1:2:3:4:5:6:7:8:9",
+                    "1.2.3.4\0"sv, "::1\0.1"sv, "0000:0000:0000:0000:0000:ffff:255.255.255.2550"));
 
 TEST(IpEndpoint, MayHavePortBracketsZoneAndSpaces) {
   constexpr Reading kReadings[] = {
@@ -95,38 +74,21 @@ TEST(IpEndpoint, MayHavePortBracketsZoneAndSpaces) {
   }
 }
 
-TEST(IpEndpoint, RefusesOtherTexts) {
-  constexpr std::string_view kOthers[] = {
-      "",
-      " ",
-      "unknown",
-      "_hidden",
-      "unix:",
-      "/run/a.sock",
-      "203.0.113.7:",
-      "203.0.113.7:65536",
-      "203.0.113.7:http",
-      "203.0.113.7:-1",
-      "203.0.113.7 :80",
-      ":80",
-      "203.0.113.7%eth0",
-      "[203.0.113.7]:80",
-      "[2001:db8::1",
-      "[2001:db8::1]443",
-      "[2001:db8::1]:",
-      "[2001:db8::1]:x",
-      "[]",
-      "[",
-      "2001:db8::1]:443",
-      "fe80::1%",
-      "\"203.0.113.7\"",
-      "for=203.0.113.7",
-      "203.0.113.7 198.51.100.1",
-  };
-  for (const std::string_view other : kOthers) {
-    EXPECT_EQ(text_of(parse_ip_endpoint(other)), "none") << other;
-  }
+class NoIpEndpoint : public testing::TestWithParam<std::string_view> {};
+
+TEST_P(NoIpEndpoint, IsRefused) {
+  EXPECT_EQ(text_of(parse_ip_endpoint(GetParam())), "none");
 }
+
+INSTANTIATE_TEST_SUITE_P(Texts, NoIpEndpoint,
+                         testing::Values("", " ", "unknown", "_hidden", "unix:", "/run/a.sock",
+                                         "203.0.113.7:", "203.0.113.7:65536", "203.0.113.7:http",
+                                         "203.0.113.7:-1", "203.0.113.7 :80", ":80",
+                                         "203.0.113.7%eth0", "[203.0.113.7]:80", "[2001:db8::1",
+                                         "[2001:db8::1]443", "[2001:db8::1]:", "[2001:db8::1]:x",
+                                         "[]", "[", "2001:db8::1]:443", "fe80::1%",
+                                         "\"203.0.113.7\"", "for=203.0.113.7",
+                                         "203.0.113.7 198.51.100.1"));
 
 bool holds(std::string_view range, std::string_view address) {
   const ParsedIpRange parsed = parse_ip_range(range);
