@@ -300,10 +300,13 @@ TEST_F(FallbackStoreTest, CountsDecisionsByLimitAndSource) {
 
 TEST_F(FallbackStoreTest, KeepsOneSpaceForEachNameWhileItIsHeld) {
   wrap({});
-  const auto first = store_->open_space(Limit("token_bucket 1/1s", "x").definition());
-  EXPECT_EQ(store_->open_space(Limit("token_bucket 2/1s", "x").definition()), first);
+  auto first = store_->open_space(Limit("token_bucket 1/1s", "x").definition());
+  const auto second = store_->open_space(Limit("token_bucket 2/1s", "x").definition());
+  EXPECT_EQ(second, first);
   EXPECT_NE(store_->open_space(Limit("token_bucket 1/1s", "y").definition()), first);
-  EXPECT_THROW(store_->open_space(Limit("sliding_log 1/1s", "x").definition()), StoreError);
+  const Limit other("sliding_log 1/1s", "x");
+  EXPECT_THROW(store_->open_space(other.definition()), StoreError);
+  EXPECT_THROW(store_->replace_space(first, other.definition()), StoreError) << "two hold it";
 }
 
 TEST_F(FallbackStoreTest, LetsGoOfSpacesThatAreNotHeld) {
@@ -455,16 +458,6 @@ TEST_F(FallbackOperationsTest, ReturnsToWhoGave) {
   EXPECT_TRUE(inner_->asked.empty());
   EXPECT_EQ(decide({.cost = 0}, kStart).remaining, 4);
   EXPECT_EQ(store_->counters().unanswered, 1U);
-}
-
-TEST_F(FallbackOperationsTest, ASpaceThatOthersHoldDoesNotGiveWay) {
-  wrap({}, "fixed_window 5/1h");
-  decide({.cost = 5});
-  decide(Ask{});
-  const Limit other("sliding_log 7/1h", "limit");
-  EXPECT_THROW(store_->open_space(other.definition()), StoreError);
-  const auto former = space_;
-  EXPECT_THROW(store_->replace_space(space_, other.definition()), StoreError) << "by two";
 }
 
 TEST_F(FallbackOperationsTest, ASpaceThatOneHoldsGivesWay) {

@@ -56,13 +56,6 @@ class AcquireTest : public AcquireFixture {
   std::optional<Limiter> limiter_;
 };
 
-TEST_F(AcquireTest, ReturnsAtOnceWhatThereIs) {
-  Limiter& limiter = use("fixed_window 2/1h anchor=first");
-  EXPECT_EQ(limiter.acquire("k").remaining, 1);
-  EXPECT_TRUE(limiter.acquire("k", 0, nanoseconds(0)).allowed);
-  EXPECT_EQ(limiter.acquire("k", 1, nanoseconds(0)).remaining, 0);
-}
-
 TEST_F(AcquireTest, RefusesNumbersOutOfRange) {
   Limiter& limiter = use("fixed_window 2/1h");
   EXPECT_THROW(limiter.acquire("k", -1), std::invalid_argument);
