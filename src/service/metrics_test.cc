@@ -82,14 +82,17 @@ TEST_F(MetricsTest, CountsDecisionsByLimitOutcomeAndSource) {
                            Pair(R"-({limit="(other)",outcome="allowed",source="store"})-", "0"),
                            Pair(R"-({limit="(other)",outcome="denied",source="store"})-", "0")));
   decide_locally(*store, {.allowed = true});
+  store->loses = [](const Request& request) { return request.key == "lost"; };
   take("login", "bob", 5);
   take("login", "local");
+  take("login", "lost", 3);
   take("token_bucket 7/1h", "bob");
   EXPECT_THAT(
       metrics().of("sluice_decisions_total"),
       UnorderedElementsAre(Pair(R"({limit="login",outcome="allowed",source="local"})", "1"),
                            Pair(R"({limit="login",outcome="allowed",source="store"})", "2"),
                            Pair(R"({limit="login",outcome="denied",source="store"})", "3"),
+                           Pair(R"({limit="login",outcome="denied",source="unavailable"})", "3"),
                            Pair(R"-({limit="(other)",outcome="allowed",source="store"})-", "1"),
                            Pair(R"-({limit="(other)",outcome="denied",source="store"})-", "0")));
 }
@@ -220,18 +223,6 @@ TEST_F(MetricsTest, TellsAboutTheProcess) {
   const auto build = metrics().of("sluice_build_info");
   ASSERT_EQ(build.size(), 1U);
   EXPECT_THAT(build.begin()->first, testing::MatchesRegex(R"re(\{version="[0-9.]+"\})re"));
-}
-
-TEST_F(MetricsTest, CountsReloads) {
-  store->clock = *store->clock + 60 * kSecondNs;
-  context.count_reload(false);
-  EXPECT_EQ(std::stod(value("sluice_last_reload_time_seconds")), 1'700'000'000);
-  context.count_reload(true);
-  context.count_reload(true);
-  EXPECT_EQ(std::stod(value("sluice_last_reload_time_seconds")), 1'700'000'060);
-  EXPECT_THAT(
-      metrics().of("sluice_reloads_total"),
-      ElementsAre(Pair(R"({outcome="failed"})", "1"), Pair(R"({outcome="succeeded"})", "2")));
 }
 
 TEST_F(MetricsTest, CountsSnapshots) {

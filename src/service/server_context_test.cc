@@ -26,43 +26,17 @@ class ServerContextTest : public testing::Test {
  protected:
   /// Asks on a thread's context for `count` units of a key, one by one.
   void take(std::size_t thread, std::string_view limit, std::string_view key, int count) {
-    for (int i = 0; i < count; ++i) ask(thread, limit, key, Operation::kTake, 1);
-  }
-
-  void ask(std::size_t thread, std::string_view limit, std::string_view key, Operation operation,
-           std::int64_t cost) {
     ThreadContext& own = context.thread(thread);
-    const auto& found = own.limits.find(limit);
-    own.batch.add(found, {.key = key, .operation = operation, .cost = cost}, {});
-    ask_batch(own, *store);
+    for (int i = 0; i < count; ++i) {
+      const auto& found = own.limits.find(limit);
+      own.batch.add(found, {.key = key}, {});
+      ask_batch(own, *store);
+    }
   }
 
   std::shared_ptr<ScriptedStore> store = later_store();
   ServerContext context{store, kNamed, 3};
 };
-
-TEST_F(ServerContextTest, CountsDecisionsByLimitOutcomeAndSource) {
-  EXPECT_THAT(context.outcomes(), IsEmpty());
-  decide_locally(*store, {.allowed = true});
-  take(0, "login", "bob", 5);
-  take(0, "api", "bob", 1);
-  take(0, "api", "local", 2);
-  take(0, "login", "lost", 3);
-  const std::string login = "login";
-  const std::string api = "api";
-  EXPECT_THAT(context.outcomes(), ElementsAre(OutcomeCount{login, true, Source::kStore, 2},
-                                              OutcomeCount{login, false, Source::kStore, 3},
-                                              OutcomeCount{login, false, Source::kUnavailable, 3},
-                                              OutcomeCount{api, true, Source::kStore, 1},
-                                              OutcomeCount{api, true, Source::kLocal, 2}));
-}
-
-TEST_F(ServerContextTest, CountsOnlyWhatTakes) {
-  ask(0, "login", "bob", Operation::kTake, 0);
-  ask(0, "login", "bob", Operation::kReset, 1);
-  ask(0, "login", "bob", Operation::kRefund, 1);
-  EXPECT_THAT(context.outcomes(), IsEmpty());
-}
 
 TEST_F(ServerContextTest, ListsTheLimitsWithTheirCounts) {
   take(0, "login", "bob", 3);

@@ -163,6 +163,7 @@ TEST_F(LimitCommandsTest, APermitSaysWhoGaveIt) {
 
 TEST_F(LimitCommandsTest, CountsWhatIsTaken) {
   send("SLUICE.TAKE login a 9\r\nSLUICE.TAKE login a 9\r\nSLUICE.REFUND login a 1\r\n");
+  send("SLUICE.PEEK login a\r\nSLUICE.RESET login a\r\n");
   const auto outcomes = thread->server->outcomes();
   ASSERT_EQ(outcomes.size(), 2U);
   EXPECT_EQ(outcomes[0], (OutcomeCount{"login", true, Source::kStore, 1}));
