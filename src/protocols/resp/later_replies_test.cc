@@ -62,16 +62,21 @@ TEST_F(LaterRepliesTest, KeepsTheOrderOfDecisionsAndOtherReplies) {
 }
 
 TEST_F(LaterRepliesTest, SplitsChangeNothing) {
-  const std::string whole = at_once(kMixed + "*1\r\nx\r\n");
-  for (std::size_t split = 0; split <= kMixed.size(); ++split) {
-    store = later_store();
-    TestPeer peer(thread_over(store));
-    peer.send(kMixed.substr(0, split));
-    if (split % 2 == 0) answer_all(peer);
-    peer.send(kMixed.substr(split) + "*1\r\nx\r\n");
-    answer_all(peer);
-    ASSERT_EQ(peer.output, whole) << "parted at " << split;
-    ASSERT_EQ(peer.next, Next::kClose);
+  const std::string bytes = kMixed + array({"CL.THROTTLE", "user", "15", "30", "60"}) +
+                            array({"HELLO", "3"}) + array({"CLIENT", "GETNAME"}) +
+                            array({"ECHO", "a\r\n"}) + "*1\r\nx\r\n";
+  const std::string whole = at_once(bytes);
+  for (const auto make_store : {still_store, later_store}) {
+    for (std::size_t split = 0; split <= bytes.size(); ++split) {
+      store = make_store();
+      TestPeer peer(thread_over(store));
+      peer.send(bytes.substr(0, split));
+      if (split % 2 == 0) answer_all(peer);
+      peer.send(bytes.substr(split));
+      answer_all(peer);
+      ASSERT_EQ(peer.output, whole) << "parted at " << split;
+      ASSERT_EQ(peer.next, Next::kClose);
+    }
   }
 }
 
