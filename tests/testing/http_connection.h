@@ -10,6 +10,7 @@
 
 #include "protocols/http/handler.h"
 #include "service/server_context.h"
+#include "testing/handler_connection.h"
 
 namespace sluice::http {
 
@@ -88,52 +89,21 @@ inline MakeHandler handlers_over(const std::shared_ptr<Store>& store,
   return handlers(server_over(store, std::move(users)));
 }
 
-/// A connection around its handler.
-class TestConnection {
+class TestConnection : public HandlerConnection {
  public:
-  using Next = StreamHandler::Next;
-
   explicit TestConnection(const MakeHandler& make, AcceptedStream stream = accepted())
-      : handler_(make(std::move(stream))) {}
+      : HandlerConnection(make(std::move(stream))) {}
 
   static AcceptedStream accepted() {
     return {.thread = 0, .wake = [] {}, .peer = "127.0.0.1", .is_loopback = true};
   }
 
-  /// Gives the handler bytes that have come, as a connection does, and returns what it has sent.
-  std::string send(std::string_view bytes) {
-    input_ += bytes;
-    std::string output;
-    do {
-      const std::vector<char> input(input_.begin(), input_.end());
-      progress = handler_->on_data({input.data(), input.size()}, output);
-      input_.erase(0, progress.consumed);
-    } while (progress.next == Next::kMore);
-    return output;
-  }
   std::vector<Reply> ask(std::string_view bytes) { return replies_in(send(bytes)); }
   Reply ask_one(std::string_view bytes) {
     const std::vector<Reply> replies = ask(bytes);
     EXPECT_EQ(replies.size(), 1U);
     return replies.size() == 1 ? replies[0] : Reply{};
   }
-  std::string time_out() {
-    std::string output;
-    handler_->on_timeout(output);
-    return output;
-  }
-
-  /// The peer has not logged in in time, unless it did.
-  bool ends_for_login() {
-    if (handler_->awaits_login()) handler_->on_login_timeout();
-    return handler_->awaits_login();
-  }
-
-  StreamHandler::Progress progress;
-
- private:
-  std::unique_ptr<StreamHandler> handler_;
-  std::string input_;
 };
 
 }  // namespace sluice::http

@@ -12,6 +12,7 @@
 #include "protocols/resp/context.h"
 #include "protocols/resp/handler.h"
 #include "sluice/store.h"
+#include "testing/handler_connection.h"
 
 namespace sluice::resp {
 
@@ -35,42 +36,11 @@ inline std::shared_ptr<ThreadState> thread_over(const std::shared_ptr<Store>& st
   return std::make_shared<ThreadState>(server, 0, std::make_shared<SharedState>(*server));
 }
 
-/// A connection around its handler, over a store that answers at once.
-class TestConnection {
+class TestConnection : public HandlerConnection {
  public:
   explicit TestConnection(std::shared_ptr<ThreadState> thread, std::int64_t id = 7,
                           AcceptedStream stream = {})
-      : handler_(std::move(thread), id, std::move(stream)) {}
-
-  /// Lets the handler have all there is, as a connection does, and returns the replies.
-  std::string send(std::string_view input) {
-    std::string output;
-    StreamHandler::Progress progress{.consumed = 0, .next = StreamHandler::Next::kMore};
-    while (progress.next == StreamHandler::Next::kMore) {
-      progress = handler_.on_data(input, output);
-      input.remove_prefix(progress.consumed);
-    }
-    next = progress.next;
-    has_part = progress.has_part;
-    return output;
-  }
-  std::string time_out() {
-    std::string output;
-    handler_.on_timeout(output);
-    return output;
-  }
-
-  /// The peer has not said who it is in time, unless it did.
-  bool ends_for_login() {
-    if (handler_.awaits_login()) handler_.on_login_timeout();
-    return handler_.awaits_login();
-  }
-
-  StreamHandler::Next next = StreamHandler::Next::kNeedMore;
-  bool has_part = false;
-
- private:
-  Handler handler_;
+      : HandlerConnection(std::make_unique<Handler>(std::move(thread), id, std::move(stream))) {}
 };
 
 inline std::shared_ptr<Store> memory_store() {
@@ -90,39 +60,19 @@ class CommandsTest : public testing::Test {
   TestConnection connection{thread};
 };
 
-/// A peer and a connection around its handler, over a store that may answer later.
-class TestPeer {
+/// A connection over a store that may answer later.
+class TestPeer : public TestConnection {
  public:
-  explicit TestPeer(std::shared_ptr<ThreadState> thread)
-      : handler_(std::move(thread), 7, {.wake = [wakes = wakes] { ++*wakes; }}) {}
+  explicit TestPeer(std::shared_ptr<ThreadState> thread,
+                    const std::shared_ptr<int>& count = std::make_shared<int>(0))
+      : TestConnection(std::move(thread), 7, {.wake = [count] { ++*count; }}), wakes(count) {}
 
-  /// Further bytes arrive.
-  void send(std::string_view bytes) {
-    input_ += bytes;
-    if (next != StreamHandler::Next::kLater) go_on();
-  }
-
-  /// Each call gets the input in new memory, so that the address sanitizer reports a reference to
-  /// the former one.
-  void go_on() {
-    do {
-      const auto input = std::make_unique<char[]>(input_.size());
-      input_.copy(input.get(), input_.size());
-      const auto progress = handler_.on_data({input.get(), input_.size()}, output);
-      input_.erase(0, progress.consumed);
-      next = progress.next;
-    } while (next == StreamHandler::Next::kMore);
-  }
-
+  void send(std::string_view bytes) { output += TestConnection::send(bytes); }
+  void go_on() { send({}); }
   std::string take_output() { return std::exchange(output, {}); }
 
   std::string output;
-  StreamHandler::Next next = StreamHandler::Next::kNeedMore;
-  std::shared_ptr<int> wakes = std::make_shared<int>(0);
-
- private:
-  Handler handler_;
-  std::string input_;
+  std::shared_ptr<int> wakes;
 };
 
 /// A reply that is an array of integers.

@@ -114,7 +114,7 @@ TEST_F(AccessTest, ACommandThatHasBegunIsCarriedOutToItsEnd) {
     peer.go_on();
   }
   EXPECT_EQ(peer.output, "+OK\r\n:0\r\n" + std::string(kNoAuthReply));
-  EXPECT_EQ(peer.next, StreamHandler::Next::kNeedMore);
+  EXPECT_EQ(peer.progress.next, StreamHandler::Next::kNeedMore);
 }
 
 TEST_F(AccessTest, ForgetsTheUserOnReset) {
@@ -202,7 +202,7 @@ TEST_F(AccessTest, ClosesAPeerWithTooManyWrongTokens) {
   for (int i = 0; i < 10; ++i) EXPECT_EQ(connection_.send("AUTH gateway x\r\n"), kWrongReply);
   EXPECT_EQ(connection_.send("AUTH gateway x\r\nPING\r\n"),
             "-WRONGPASS too many wrong tokens from this address.\r\n");
-  EXPECT_EQ(connection_.next, StreamHandler::Next::kClose);
+  EXPECT_EQ(connection_.progress.next, StreamHandler::Next::kClose);
 }
 
 }  // namespace

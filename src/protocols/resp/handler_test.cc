@@ -33,12 +33,12 @@ TEST_F(HandlerTest, TellsWhetherAPartOfACommandHasCome) {
        {"P", "PING\r\nPIN", "*1\r\n", "*1\r\n$4\r\nPING\r", "MULTI\r\nPING\r\nPI"}) {
     TestConnection other(thread);
     other.send(part);
-    EXPECT_TRUE(other.has_part) << part;
+    EXPECT_TRUE(other.progress.has_part) << part;
   }
   for (const std::string_view whole : {"", "\r\n", "PING\r\n", "MULTI\r\nPING\r\n"}) {
     TestConnection other(thread);
     other.send(whole);
-    EXPECT_FALSE(other.has_part) << whole;
+    EXPECT_FALSE(other.progress.has_part) << whole;
   }
   EXPECT_EQ(connection.time_out(),
             "-ERR Protocol error: the rest of the command has not come in time\r\n");
@@ -47,7 +47,7 @@ TEST_F(HandlerTest, TellsWhetherAPartOfACommandHasCome) {
 TEST_F(HandlerTest, NamesTheThrottleArgumentAtFault) {
   const auto error = [this](const std::string& arguments) {
     const auto reply = send("CL.THROTTLE " + arguments + "\r\n");
-    EXPECT_EQ(connection.next, Next::kNeedMore);
+    EXPECT_EQ(connection.progress.next, Next::kNeedMore);
     return reply;
   };
   EXPECT_EQ(error("user +-1 30 60"), "-ERR max_burst is not an integer or out of range\r\n");
@@ -182,13 +182,14 @@ TEST_F(HandlerTest, CopiesNoKeyForAStoreThatAnswersAtOnce) {
     return std::nullopt;
   };
   const std::string input = array({"SLUICE.CHECK", "login", "bob"});
-  send(input);
+  std::string output;
+  Handler(thread, 8, {}).on_data(input, output);
   EXPECT_EQ(key, input.data() + input.find("bob"));
 }
 
 TEST_F(HandlerTest, ClosesOnQuitAndOnHttp) {
   EXPECT_EQ(send("QUIT\r\nPING\r\n"), "+OK\r\n");
-  EXPECT_EQ(connection.next, Next::kClose);
+  EXPECT_EQ(connection.progress.next, Next::kClose);
   for (const auto* line : {"POST / HTTP/1.1\r\n", "Host: localhost\r\n"}) {
     Handler other(thread, 8, {});
     std::string output;
@@ -252,7 +253,7 @@ TEST_F(HandlerTest, RepliesWhereTheSystemFails) {
   store->breaks = broken_system();
   EXPECT_EQ(send("SLUICE.CHECK login bob\r\nSLUICE.CHECK 'token_bucket 7/1s' bob\r\nPING\r\n"),
             integers({1, 5, 4, 0, 200, 0}) + "-ERR there is none: Input/output error\r\n+PONG\r\n");
-  EXPECT_EQ(connection.next, Next::kNeedMore);
+  EXPECT_EQ(connection.progress.next, Next::kNeedMore);
 }
 
 TEST_F(HandlerTest, AnExceptionLeavesNothingToTheNextPeer) {

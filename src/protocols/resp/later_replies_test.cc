@@ -48,15 +48,15 @@ TEST_F(LaterRepliesTest, KeepsTheOrderOfDecisionsAndOtherReplies) {
   TestPeer peer(thread);
   peer.send("PING\r\n" + kMixed);
   EXPECT_EQ(peer.take_output(), "+PONG\r\n");
-  EXPECT_EQ(peer.next, Next::kLater);
+  EXPECT_EQ(peer.progress.next, Next::kLater);
   EXPECT_EQ(store->pending(), 1U);
   peer.go_on();  // Too early.
-  EXPECT_EQ(peer.next, Next::kLater);
+  EXPECT_EQ(peer.progress.next, Next::kLater);
   EXPECT_EQ(peer.output, "");
   ASSERT_TRUE(store->answer());
   EXPECT_EQ(*peer.wakes, 1);
   peer.go_on();
-  EXPECT_EQ(peer.next, Next::kNeedMore);
+  EXPECT_EQ(peer.progress.next, Next::kNeedMore);
   EXPECT_EQ(peer.output, at_once(kMixed));
   EXPECT_THAT(store->batches, ElementsAre(5));
 }
@@ -75,7 +75,7 @@ TEST_F(LaterRepliesTest, SplitsChangeNothing) {
       peer.send(bytes.substr(split));
       answer_all(peer);
       ASSERT_EQ(peer.output, whole) << "parted at " << split;
-      ASSERT_EQ(peer.next, Next::kClose);
+      ASSERT_EQ(peer.progress.next, Next::kClose);
     }
   }
 }
@@ -96,9 +96,9 @@ TEST_F(LaterRepliesTest, ClosesWhenTheLastHasBeenAnswered) {
     const std::string bytes = "SLUICE.PEEK login bob\r\n" + end;
     TestPeer peer(thread);
     peer.send(bytes);
-    EXPECT_EQ(peer.next, Next::kLater);
+    EXPECT_EQ(peer.progress.next, Next::kLater);
     answer_all(peer);
-    EXPECT_EQ(peer.next, Next::kClose);
+    EXPECT_EQ(peer.progress.next, Next::kClose);
     EXPECT_EQ(peer.output, at_once(bytes));
   }
 }
@@ -129,7 +129,7 @@ TEST_F(LaterRepliesTest, ReleasesAPermitThatTheStoreMayHaveGrantedUnanswered) {
     ASSERT_EQ(store->pending(), was_sent ? 1U : 0U);
     peer.go_on();  // The client does not wait for the release.
     EXPECT_THAT(peer.output, StartsWith("-UNAVAILABLE "));
-    EXPECT_EQ(peer.next, Next::kNeedMore);
+    EXPECT_EQ(peer.progress.next, Next::kNeedMore);
     if (!was_sent) continue;
     const ScriptedStore::Asked release{.key = "late",
                                        .operation = Operation::kRelease,
@@ -160,7 +160,7 @@ TEST_F(LaterRepliesTest, RepliesAtOnceWhereTheStoreDoes) {
   store->answers = ScriptedStore::Answers::kAtOnce;
   TestPeer peer(thread);
   peer.send(kMixed);
-  EXPECT_EQ(peer.next, Next::kNeedMore);
+  EXPECT_EQ(peer.progress.next, Next::kNeedMore);
   EXPECT_EQ(peer.output, at_once(kMixed));
   EXPECT_EQ(*peer.wakes, 0);
 }

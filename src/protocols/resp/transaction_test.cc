@@ -111,10 +111,10 @@ TEST_F(TransactionTest, QueuesInlineCommandsAsTheyAre) {
 
 TEST_F(TransactionTest, ClosesOnQuitAndOnAProtocolError) {
   EXPECT_EQ(send("MULTI\r\nQUIT\r\n"), "+OK\r\n+OK\r\n");
-  EXPECT_EQ(connection.next, StreamHandler::Next::kClose);
+  EXPECT_EQ(connection.progress.next, StreamHandler::Next::kClose);
   TestConnection other(thread_over(store));
   EXPECT_THAT(other.send("MULTI\r\n" + kThrottleSent + "*1\r\nx\r\n"), HasSubstr("Protocol error"));
-  EXPECT_EQ(other.next, StreamHandler::Next::kClose);
+  EXPECT_EQ(other.progress.next, StreamHandler::Next::kClose);
   EXPECT_EQ(store->batches.size(), 0U);
 }
 

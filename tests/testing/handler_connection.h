@@ -1,0 +1,51 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "net/stream_handler.h"
+
+namespace sluice {
+
+/// A connection around the handler of a protocol.
+class HandlerConnection {
+ public:
+  explicit HandlerConnection(std::unique_ptr<StreamHandler> handler)
+      : handler_(std::move(handler)) {}
+
+  /// Gives the handler the bytes that have come, as a connection does, and returns what it sends.
+  /// Each call has the input in new memory, so that the address sanitizer reports a reference to
+  /// the former one.
+  std::string send(std::string_view bytes) {
+    input_ += bytes;
+    std::string output;
+    do {
+      const std::vector<char> input(input_.begin(), input_.end());
+      progress = handler_->on_data({input.data(), input.size()}, output);
+      input_.erase(0, progress.consumed);
+    } while (progress.next == StreamHandler::Next::kMore);
+    return output;
+  }
+  std::string time_out() {
+    std::string output;
+    handler_->on_timeout(output);
+    return output;
+  }
+
+  /// The peer has not said who it is in time, unless it did.
+  bool ends_for_login() {
+    if (handler_->awaits_login()) handler_->on_login_timeout();
+    return handler_->awaits_login();
+  }
+
+  StreamHandler::Progress progress;
+
+ private:
+  std::unique_ptr<StreamHandler> handler_;
+  std::string input_;
+};
+
+}  // namespace sluice
