@@ -42,25 +42,6 @@ TEST_F(FallbackStoreTest, PassesOnWhatTheStoreAnswers) {
   EXPECT_EQ(store_->counters().unanswered, 0U);
 }
 
-TEST_F(FallbackStoreTest, LocalStatesMirrorRefundsAndResets) {
-  wrap({});
-  decide({.cost = 8});
-  decide({.cost = 3, .operation = Operation::kRefund});
-  decide({.key = "r", .cost = 10});
-  decide({.key = "r", .operation = Operation::kReset});
-  decide({.key = "peeked", .cost = 0});
-  decide({.key = "denied", .cost = 11});
-  inner_->lose_all();
-  EXPECT_EQ(decide({.cost = 0}).remaining, 5);
-  EXPECT_EQ(decide({.key = "r", .cost = 0}).remaining, 10);
-  EXPECT_EQ(decide({.key = "peeked", .cost = 0}).remaining, 10);
-  EXPECT_EQ(decide({.key = "denied", .cost = 0}).remaining, 10);
-  // They themselves, where the store cannot be told.
-  EXPECT_EQ(decide({.cost = 2, .operation = Operation::kRefund}).remaining, 7);
-  decide({.operation = Operation::kReset});
-  EXPECT_EQ(decide({.cost = 0}).remaining, 10);
-}
-
 TEST_F(FallbackStoreTest, LocalStatesAreJudgedAtTheInstantGiven) {
   wrap({});
   decide({.cost = 10}, kStart);
@@ -106,32 +87,6 @@ TEST_F(FallbackStoreTest, RefusesOptionsOutOfRange) {
   EXPECT_THROW(wrap({.local_share = 0}), StoreError);
   EXPECT_THROW(wrap({.local_share = 1001}), StoreError);
   EXPECT_THROW(wrap({.local_bytes = 1}), StoreError);
-}
-
-TEST_F(FallbackStoreTest, AllowsByPolicy) {
-  wrap({.on_failure = OnFailure::kAllow}, "token_bucket 10/1h & fixed_window 7/1h");
-  inner_->lose_all();
-  for (int i = 0; i < 20; ++i) {
-    EXPECT_EQ(decide({.cost = 3}),
-              (Decision{.allowed = true, .source = Source::kPolicy, .binding = 1, .limit = 7}));
-  }
-  EXPECT_EQ(store_->counters().policy_answers, 20U);
-  EXPECT_EQ(store_->counters().local_answers, 0U);
-}
-
-TEST_F(FallbackStoreTest, DeniesByPolicy) {
-  wrap({.on_failure = OnFailure::kDeny}, "leaky_bucket 10/1s queue=50");
-  inner_->lose_all();
-  const Decision denied{.source = Source::kPolicy,
-                        .limit = 51,
-                        .retry_after = kPolicyWait,
-                        .reset_after = kPolicyWait};
-  EXPECT_EQ(decide(Ask{}), denied);
-  EXPECT_EQ(decide(Ask{}), denied) << "and remembers no such denial";
-  EXPECT_EQ(inner_->asked.size(), 2U);
-  EXPECT_EQ(decide({.cost = 0}),
-            (Decision{.allowed = true, .source = Source::kPolicy, .limit = 51}));
-  EXPECT_TRUE(decide({.operation = Operation::kRefund}).allowed);
 }
 
 TEST_F(FallbackStoreTest, RaisesOnceAllOthersAreDecided) {
@@ -335,18 +290,6 @@ class FallbackOperationsTest : public FallbackFixture {
   Decision peek() { return decide({.cost = 0}); }
 };
 
-TEST_F(FallbackOperationsTest, LocalStatesMirrorThem) {
-  wrap({});
-  EXPECT_EQ(charge(3).remaining, 7);
-  EXPECT_EQ(take_up_to(5).taken, 5);
-  EXPECT_EQ(take_up_to(5).taken, 2);
-  EXPECT_FALSE(take_up_to(5).allowed);
-  inner_->lose_all();
-  EXPECT_EQ(peek().source, Source::kLocal);
-  EXPECT_EQ(peek().remaining, 0);
-  EXPECT_EQ(decide({.cost = 4, .operation = Operation::kRefund}).remaining, 4);
-}
-
 TEST_F(FallbackOperationsTest, LocalStatesMirrorABlock) {
   wrap({});
   EXPECT_EQ(block(5 * kHourNs).remaining, 0);
@@ -368,9 +311,12 @@ TEST_F(FallbackOperationsTest, HappenToTheLocalStatesWhereTheStoreIsLost) {
   const Decision taken = take_up_to(9);
   EXPECT_EQ(taken.taken, 6);
   EXPECT_EQ(taken.source, Source::kLocal);
+  EXPECT_EQ(decide({.cost = 2, .operation = Operation::kRefund}).remaining, 2);
   EXPECT_EQ(block(5 * kHourNs).source, Source::kLocal);
   EXPECT_GT(decide(Ask{}).retry_after, nanoseconds(4 * kHourNs));
-  EXPECT_EQ(store_->counters().local_answers, 4U);
+  EXPECT_EQ(store_->counters().local_answers, 5U);
+  decide({.operation = Operation::kReset});
+  EXPECT_EQ(peek().remaining, 10);
 }
 
 // A unit here is four there: of 42, two are left over when ten have been taken.
@@ -392,20 +338,30 @@ TEST_F(FallbackOperationsTest, WhatIsNoWholeUnitIsNotTaken) {
 }
 
 TEST_F(FallbackOperationsTest, AreAllowedByPolicy) {
-  wrap({.on_failure = OnFailure::kAllow});
+  wrap({.on_failure = OnFailure::kAllow}, "token_bucket 10/1h & fixed_window 7/1h");
   inner_->lose_all();
-  EXPECT_EQ(take_up_to(7),
-            (Decision{.allowed = true, .source = Source::kPolicy, .limit = 10, .taken = 7}));
-  EXPECT_EQ(charge(7), (Decision{.allowed = true, .source = Source::kPolicy, .limit = 10}));
+  Decision allowed{.allowed = true, .source = Source::kPolicy, .binding = 1, .limit = 7};
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(decide({.cost = 3}), allowed);
+  EXPECT_EQ(charge(7), allowed);
+  allowed.taken = 7;
+  EXPECT_EQ(take_up_to(7), allowed);
+  EXPECT_EQ(store_->counters().policy_answers, 22U);
+  EXPECT_EQ(store_->counters().local_answers, 0U);
 }
 
 TEST_F(FallbackOperationsTest, AreDeniedByPolicyWhereTheyTake) {
-  wrap({.on_failure = OnFailure::kDeny});
+  wrap({.on_failure = OnFailure::kDeny}, "leaky_bucket 10/1s queue=50");
   inner_->lose_all();
-  EXPECT_EQ(take_up_to(7), (Decision{.source = Source::kPolicy,
-                                     .limit = 10,
-                                     .retry_after = kPolicyWait,
-                                     .reset_after = kPolicyWait}));
+  const Decision denied{.source = Source::kPolicy,
+                        .limit = 51,
+                        .retry_after = kPolicyWait,
+                        .reset_after = kPolicyWait};
+  EXPECT_EQ(decide(Ask{}), denied);
+  EXPECT_EQ(decide(Ask{}), denied) << "and remembers no such denial";
+  EXPECT_EQ(inner_->asked.size(), 2U);
+  EXPECT_EQ(take_up_to(7), denied);
+  EXPECT_EQ(peek(), (Decision{.allowed = true, .source = Source::kPolicy, .limit = 51}));
+  EXPECT_TRUE(decide({.operation = Operation::kRefund}).allowed);
   EXPECT_TRUE(charge(7).allowed);
   EXPECT_TRUE(block(1).allowed);
   EXPECT_TRUE(take_up_to(0).allowed);

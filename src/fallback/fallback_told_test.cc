@@ -36,18 +36,35 @@ class FallbackToldTest : public FallbackFixture {
   }
 };
 
-TEST_F(FallbackToldTest, APeekADenialAndARefundTellToo) {
-  wrap({}, "fixed_window 40/1h");
-  decide_elsewhere({.key = "peeked", .cost = 30}, kStart);
-  decide({.key = "peeked", .cost = 0}, kStart);
-  decide_elsewhere({.key = "denied", .cost = 36}, kStart);
-  EXPECT_FALSE(decide({.key = "denied", .cost = 5}, kStart).allowed);
-  decide_elsewhere({.key = "refunded", .cost = 36}, kStart);
-  decide({.key = "refunded", .cost = 1, .operation = Operation::kRefund}, kStart);
-  inner_->lose_all();
-  EXPECT_EQ(decide({.key = "peeked", .cost = 0}, kStart).remaining, 10);
-  EXPECT_EQ(decide({.key = "denied", .cost = 0}, kStart).remaining, 4);
-  EXPECT_EQ(decide({.key = "refunded", .cost = 0}, kStart).remaining, 5);
+TEST_F(FallbackToldTest, EachAnswerTells) {
+  using enum Operation;
+  struct Row {
+    const char* answer;
+    std::vector<Ask> elsewhere;
+    std::vector<Ask> here;
+    std::int64_t remaining;
+  };
+  for (const Row& row : {
+           Row{"a take", {}, {{.cost = 8}}, 32},
+           Row{"a peek", {{.cost = 30}}, {{.cost = 0}}, 10},
+           Row{"a peek of a fresh key", {}, {{.cost = 0}}, 40},
+           Row{"a denial", {{.cost = 36}}, {{.cost = 5}}, 4},
+           Row{"a denial of a fresh key", {}, {{.cost = 41}}, 40},
+           Row{"a refund", {{.cost = 36}}, {{.cost = 1, .operation = kRefund}}, 5},
+           Row{"a reset", {}, {{.cost = 10}, {.operation = kReset}}, 40},
+           Row{"a charge", {{.cost = 4}}, {{.cost = 3, .operation = kCharge}}, 33},
+           Row{"what is left", {{.cost = 30}}, {{.cost = 15, .operation = kTakeUpTo}}, 0},
+           Row{"nothing is left", {{.cost = 40}}, {{.cost = 5, .operation = kTakeUpTo}}, 0},
+       }) {
+    SCOPED_TRACE(row.answer);
+    inner_ = std::make_shared<ScriptedStore>();
+    wrap({}, "fixed_window 40/1h");
+    for (const Ask& ask : row.elsewhere) decide_elsewhere(ask, kStart);
+    for (const Ask& ask : row.here) EXPECT_EQ(decide(ask, kStart).source, Source::kStore);
+    inner_->lose_all();
+    EXPECT_EQ(decide({.cost = 0}, kStart).source, Source::kLocal);
+    EXPECT_EQ(decide({.cost = 0}, kStart).remaining, row.remaining);
+  }
 }
 
 TEST_F(FallbackToldTest, ManyProcessesTogetherAdmitWhatRemained) {
