@@ -62,23 +62,11 @@ void expect_exact(const std::array<LimitFamily<A>, kCount>& families, std::size_
   }
 }
 
-TEST(Demand, OfBucketsIsExact) {
+TEST(Demand, OfEachFamilyIsExact) {
   expect_exact(limit_families().buckets, 0);
-}
-
-TEST(Demand, OfSlidingWindowsIsExact) {
   expect_exact(limit_families().sliding, kFirstSliding);
-}
-
-TEST(Demand, OfFixedWindowsIsExact) {
   expect_exact(limit_families().fixed, kFirstFixed);
-}
-
-TEST(Demand, OfSlidingCountersIsExact) {
   expect_exact(limit_families().counters, kFirstCounter);
-}
-
-TEST(Demand, OfSlidingLogsIsExact) {
   expect_exact(limit_families().logs, kFirstLog);
 }
 
