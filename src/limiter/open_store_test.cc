@@ -65,12 +65,6 @@ TEST(FallbackOptions, SayWhatIsWrong) {
               HasSubstr("there is no option 'prefix'; there are on_failure, local_share"));
 }
 
-// A store that always answers needs no fallback, and does not accept its options.
-TEST(OpenStore, OpensMemoryAsItIs) {
-  EXPECT_THROW(open_store("memory:?on_failure=deny"), StoreError);
-  EXPECT_THROW(open_store("attic:"), StoreError);
-}
-
 // No server listens there.
 constexpr const char* kAway = "redis://127.0.0.1:1?deadline=5ms";
 

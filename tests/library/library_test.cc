@@ -170,6 +170,7 @@ TEST(Library, SaysWhyAStoreCannotBeOpened) {
                             {"memory:x", "nothing can follow"},
                             {"memory:?max_bytes=1", "max_bytes is a whole number from 1048576"},
                             {"memory:?full=maybe", "full is deny or allow"},
+                            {"memory:?on_failure=deny", "there is no option 'on_failure'"},
                             {"memory:?size=1", "there is no option 'size'"}}) {
     EXPECT_THAT(error_of([&] { open_store(wrong.url); }),
                 AllOf(HasSubstr("'" + std::string(wrong.url) + "'"), HasSubstr(wrong.fault)));
