@@ -276,16 +276,8 @@ TEST_F(Replay, StrictStopsAtTheFirstUnreadableLine) {
   EXPECT_EQ(outcome.err, "sluice replay: " + file + ":3: 1 field where the header has 2\n");
   // The requests before it were decided.
   EXPECT_TRUE(directory_.read("decisions").starts_with(R"({"time_ns":1000000000,"key":"a")"));
-}
-
-TEST_F(Replay, StrictNamesTheFileOfSeveral) {
-  ReplayOptions choice = options(directory_.write("a.csv", "time,key\n1,a\n4,a\n"));
-  choice.files.push_back(directory_.write("b.csv", "time,key\n2,a\nx,a\n"));
-  choice.is_strict = true;
-  const Outcome outcome = run(choice);
-  EXPECT_EQ(outcome.status, 1);
-  EXPECT_EQ(outcome.err, "sluice replay: " + choice.files[1] +
-                             ":3: time \"x\" is not decimal seconds since the epoch\n");
+  choice.files.insert(choice.files.begin(), directory_.write("other.csv", "time,key\n2,b\n4,b\n"));
+  EXPECT_EQ(run(choice).err, outcome.err) << "of several files the same";
 }
 
 TEST_F(Replay, WarnsOfALimitWhoseRateIsRounded) {
