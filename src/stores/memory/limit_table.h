@@ -126,7 +126,9 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
     return of_space.empty() ? of_space : *own.parts.load(std::memory_order_acquire);
   }
   /// Whether the limit is forgotten with the key that has this id.
-  bool has_one_use(LimitId id) const { return row(id).uses.load(std::memory_order_relaxed) == 1; }
+  bool has_one_use(LimitId id) const { return uses(id) == 1; }
+  /// The keys that have this id, and what else needs the limit.
+  std::uint32_t uses(LimitId id) const { return row(id).uses.load(std::memory_order_relaxed); }
   /// Whether a caller holds the limit's space, which keeps its keys then.
   bool is_held(LimitId id) const {
     return row(row(id).space).holders.load(std::memory_order_relaxed) != 0;

@@ -162,6 +162,29 @@ TEST(Limits, ThatNoCallerHoldsGiveWayIfNoneOfTheirKeysDenies) {
   EXPECT_FALSE(LimitedKeys(store, "token_bucket 1/1d", "used_up").take("a", store.now()).allowed);
 }
 
+// However many others calls name: these are each of one key, and make room for each other.
+TEST(Limits, ThatManyKeysHaveAreNotForgottenForOthers) {
+  constexpr std::size_t kKeys = 1'000;
+  MemoryStore store({.max_bytes = 64 * kMiB, .table = {}});
+  const auto space = store.open_space(any_numbers("token_bucket 1/1h"));
+  const auto take = [&](const LimitDefinition& numbers, std::size_t key, std::int64_t cost) {
+    const std::string name = key_name(key);
+    Decision decision;
+    const Request request{.limit = &numbers, .space = space.get(), .key = name, .cost = cost};
+    store.decide({&request, 1}, kStoreTime, {&decision, 1});
+    return decision;
+  };
+  const LimitDefinition shared = any_numbers("token_bucket 100/1d");
+  for (std::size_t i = 0; i < kKeys; ++i) take(shared, i, 90);
+  for (std::size_t i = 0; i < 60'000; ++i) {
+    const LimitDefinition own = any_numbers(numbered("token_bucket 5/1d", i));
+    store.open_space(own);  // Which makes room for limits.
+    ASSERT_TRUE(take(own, kKeys + i, 1).allowed) << i;
+  }
+  EXPECT_GT(store.counters().evicted, 0U) << "there was room for all";
+  for (std::size_t i = 0; i < kKeys; ++i) ASSERT_EQ(take(shared, i, 0).remaining, 10) << i;
+}
+
 TEST(Limits, StartFreshIfStatesAreReadDifferently) {
   MemoryStore store(small_store());
   {

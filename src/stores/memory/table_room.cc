@@ -16,6 +16,8 @@ constexpr std::uint32_t kMostLines = 128;
 // A key that has been fresh for less than this keeps its slot while the table may grow: it is
 // likely to come back.
 constexpr std::int64_t kKeptNs = kSecondNs;
+// A limit that more keys have is not worth forgetting those for the room that it takes.
+constexpr std::uint32_t kFewUses = 16;
 // The lines by which it is estimated how many keys of a shard are fresh.
 constexpr std::uint32_t kSampledLines = 4;
 // A shard is shrunk if most of its keys that were examined within this time had been fresh for as
@@ -137,6 +139,7 @@ void Table::make_room_for_limits(Instant now) {
   const auto is_useless = [&](const Slot& slot) {
     if (is_fresh_slot(slot, now)) return true;
     if (room != LimitTable::Room::kShort || limits_->is_held(slot.limit)) return false;
+    if (limits_->uses(slot.limit) > kFewUses) return false;
     if (standing_of(slot, now).denies) return false;
     counters_.evicted.fetch_add(1, std::memory_order_relaxed);
     return true;
