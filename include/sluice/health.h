@@ -40,7 +40,8 @@ struct StoreHealth {
   std::chrono::nanoseconds round_trip_p50{0};
   /// The 99th percentile of the same.
   std::chrono::nanoseconds round_trip_p99{0};
-  /// Replies that came after the deadline. A reply to several requests counts once.
+  /// Replies that came after the deadline. A reply to several requests counts once. One that this
+  /// process was late to read, so that it may have been there in time, does not count.
   std::uint64_t late_replies = 0;
   /// How often the store became late: eight successive replies came after the deadline. It is
   /// counted again only after eight successive replies were in time.

@@ -276,8 +276,10 @@ void RemoteWorker::step() {
 void RemoteWorker::expire_late() {
   const bool is_late_here = Clock::now() > under_way_.front().deadline + kLate;
   // Replies that have arrived count, even if this thread reads them late: the store was in time.
-  for (int events = 0; events < kMostArrived && context_.asio()->poll_one() != 0;) ++events;
+  int events = 0;
+  while (events < kMostArrived && context_.asio()->poll_one() != 0) ++events;
   const Clock::time_point now = Clock::now();
+  if (events < kMostArrived) monitor_.on_all_read(now);
   while (!under_way_.empty() && under_way_.front().deadline <= now) {
     expire(under_way_.front(), now, is_late_here);
   }

@@ -73,9 +73,8 @@ class Router {
 class RemoteWorker final {
  public:
   using Clock = std::chrono::steady_clock;
-  /// A thread that looks later than this after a deadline was late itself. What is due within it is
-  /// failed along with what is due now.
-  static constexpr std::chrono::milliseconds kLate{1};
+  /// See StoreMonitor. What is due within it is failed along with what is due now.
+  static constexpr std::chrono::milliseconds kLate = StoreMonitor::kLate;
 
   struct Options {
     std::chrono::nanoseconds deadline;

@@ -47,7 +47,7 @@ class ServerHealth {
   /// The reply to what was sent at `sent` has arrived; returns the time.
   Clock::time_point on_reply(Clock::time_point sent) {
     const Clock::time_point now = Clock::now();
-    if (monitor_ != nullptr) monitor_->on_reply(now - sent);
+    if (monitor_ != nullptr) monitor_->on_reply(sent, now);
     return now;
   }
   /// The store is about to give the connection up, because the server must not be used now.

@@ -57,10 +57,15 @@ void StoreMonitor::set_state(State state) {
   if (state == State::kDown) ++told_.times_lost;
 }
 
-void StoreMonitor::on_reply(std::chrono::nanoseconds round_trip) {
+void StoreMonitor::on_reply(Clock::time_point sent, Clock::time_point now) {
+  const std::chrono::nanoseconds round_trip = now - sent;
   const std::lock_guard lock(mutex_);
   round_trips_.push_back(round_trip);
-  if (round_trip > deadline_) return note_late(round_trip);
+  if (round_trip > deadline_) {
+    // If this thread has not looked since the deadline, the reply may have been there in time.
+    if (all_read_at_ + kLate >= sent + deadline_) note_late(round_trip);
+    return;
+  }
   late_in_a_row_ = 0;
   longest_ = {};
   if (is_late_ && ++in_time_in_a_row_ == kInARow) is_late_ = false;

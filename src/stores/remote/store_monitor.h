@@ -22,10 +22,14 @@ class ServerHealth;
 /// add_to() is thread-safe; the thread that leads the RemoteWorker calls all other members.
 class StoreMonitor final {
  public:
+  using Clock = std::chrono::steady_clock;
+
   /// So many successive late replies are an event (StoreEvent), and so many in time end it.
   static constexpr int kInARow = 8;
   /// A clock that is behind by more than this is an event (kClock).
   static constexpr std::chrono::seconds kToleratedLag{1};
+  /// A thread that looks later than this after a deadline was late itself.
+  static constexpr std::chrono::milliseconds kLate{1};
 
   static constexpr std::string_view kOwnClock = "this process's clock";
 
@@ -41,7 +45,10 @@ class StoreMonitor final {
   /// again.
   void set_obstacle(std::string_view why);
 
-  void on_reply(std::chrono::nanoseconds round_trip);
+  /// This thread has read all replies that had arrived at `now`.
+  void on_all_read(Clock::time_point now) { all_read_at_ = now; }
+  /// A reply to what was sent at `sent` was read at `now`.
+  void on_reply(Clock::time_point sent, Clock::time_point now);
   /// An answer shows that a clock, "this process's clock" or that of a server, is behind by `lag`.
   void on_clock(std::string_view whose, std::chrono::nanoseconds lag) {
     if (lag > kToleratedLag) [[unlikely]]
@@ -51,8 +58,8 @@ class StoreMonitor final {
   void count_answer() { answers_.fetch_add(1, std::memory_order_relaxed); }
 
   /// A request was not answered in time. `is_late_here`: this process looked for the reply more
-  /// than RemoteWorker::kLate after the deadline, since it had got no processor time, and there was
-  /// none even then. Otherwise it looked when the deadline passed: the server was late.
+  /// than kLate after the deadline, since it had got no processor time, and there was none even
+  /// then. Otherwise it looked when the deadline passed: the server was late.
   void count_late(bool is_late_here) {
     const std::lock_guard lock(mutex_);
     ++(is_late_here ? told_.late_here : told_.late_server);
@@ -72,6 +79,7 @@ class StoreMonitor final {
 
   const std::chrono::nanoseconds deadline_;
   std::atomic<std::uint64_t> answers_{0};
+  Clock::time_point all_read_at_;
 
   mutable std::mutex mutex_;
   // Guarded by mutex_:
