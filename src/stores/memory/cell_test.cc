@@ -175,5 +175,16 @@ TEST(StateCell, IsARecordOnlyWhileItCannotBePacked) {
   }
 }
 
+TEST(StateCell, ReservingChangesNoState) {
+  LoneCell lone;
+  const FixedWindow::Params params{.limit = 100, .window = Divider(1), .first = false};
+  const FixedWindow::State one{7, 1};
+  ASSERT_TRUE(reserve<FixedWindow>(lone.budget, params, lone.cell, one));
+  commit<FixedWindow>(lone.budget, params, lone.cell, one);
+  ASSERT_TRUE(reserve<FixedWindow>(lone.budget, params, lone.cell, {7, 2}));
+  EXPECT_EQ(load<FixedWindow>(params, lone.cell).start_ns, 7);
+  EXPECT_EQ(load<FixedWindow>(params, lone.cell).count, 1);
+}
+
 }  // namespace
 }  // namespace sluice::memory
