@@ -19,7 +19,9 @@ constexpr std::size_t kMaxLimitBytes = 4 * 1024;
 }  // namespace
 
 const SharedLimit& find_limit(ThreadState& thread, std::string_view text) {
-  if (text.size() > kMaxLimitBytes) throw Problem{.detail = "the limit is too long"};
+  if (text.size() > kMaxLimitBytes) {
+    throw Problem{.detail = "the limit has more than " + std::to_string(kMaxLimitBytes) + " bytes"};
+  }
   try {
     return thread.context.limits.find(text);
   } catch (const UnknownLimit& error) {

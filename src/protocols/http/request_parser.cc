@@ -21,6 +21,11 @@ std::string_view view(beast::string_view text) {
   return {text.data(), text.size()};
 }
 
+// `what`: "the body has".
+Problem too_long(int status, const std::string& what, std::size_t most_bytes) {
+  return {.status = status, .detail = what + " more than " + std::to_string(most_bytes) + " bytes"};
+}
+
 // Beast's own texts are names of error codes; these sentences are for the client's author.
 std::string_view sentence_for(const error_code& code) {
   using beast::http::error;
@@ -202,11 +207,11 @@ std::size_t RequestParser::find_head_end(std::string_view input) {
     const bool is_first = scanned_ == 0;
     const std::size_t line_bytes = std::min(end, input.size()) - scanned_;
     if (line_bytes > kMaxLineBytes) {
-      if (is_first) throw Problem{.status = 414, .detail = "the request line is too long"};
-      throw Problem{.status = 431, .detail = "a header is too long"};
+      if (is_first) throw too_long(414, "the request line has", kMaxLineBytes);
+      throw too_long(431, "a header has", kMaxLineBytes);
     }
     if (std::min(end, input.size()) > kMaxHeadBytes) {
-      throw Problem{.status = 431, .detail = "the headers are too long"};
+      throw too_long(431, "the headers have", kMaxHeadBytes);
     }
     if (end == std::string_view::npos) return 0;
     if (end == scanned_ || input[end - 1] != '\r') {
@@ -245,7 +250,7 @@ RequestParser::Result RequestParser::read_head(std::string_view input) {
   error_code error;
   grammar_->put(head_bytes_, error);
   if (error == beast::http::error::body_limit) {
-    throw Problem{.status = 413, .detail = "the body is too long"};
+    throw too_long(413, "the body has", kMaxBodyBytes);
   }
   if (error) throw Problem{.detail = std::string(sentence_for(error))};
   if (!is_method(message_.method)) {
@@ -282,7 +287,7 @@ RequestParser::Result RequestParser::read_body(std::string_view input) {
     const std::size_t body_bytes = body_.size();
     const std::size_t bytes = grammar_->put(input, error);
     if (error == beast::http::error::body_limit) {
-      throw Problem{.status = 413, .detail = "the body is too long"};
+      throw too_long(413, "the body has", kMaxBodyBytes);
     }
     const bool needs_more = error == beast::http::error::need_more;
     if (error && !needs_more) throw Problem{.detail = std::string(sentence_for(error))};
@@ -291,7 +296,7 @@ RequestParser::Result RequestParser::read_body(std::string_view input) {
       throw Problem{.detail = "a chunk's first line or the trailers have a control character"};
     }
     if (is_framing && (needs_more ? input.size() : bytes) > kMaxHeadBytes) {
-      throw Problem{.status = 431, .detail = "a chunk's first line or the trailers are too long"};
+      throw too_long(431, "a chunk's first line or the trailers have", kMaxHeadBytes);
     }
     if (needs_more) return Result::kNeedMore;
     consumed_ += bytes;

@@ -80,7 +80,7 @@ constexpr std::array kCommands = std::to_array<Command>({
      "Forgets keys of CL.THROTTLE, THROTTLE and INCREX",
      "how many had a state"},
     {"MULTI", "", 1, kFast | kImmediate, kNone, "transactions", run_multi,
-     "Queues the commands that follow, at most 1,000", kNothing},
+     "Queues the commands that follow, at most 1,000 and 128 KiB", kNothing},
     {"EXEC", "", 1, kImmediate, kNone, "transactions", run_exec,
      "Runs the queued commands in order", "their replies"},
     {"DISCARD", "", 1, kFast | kImmediate, kNone, "transactions", run_discard,
