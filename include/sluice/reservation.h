@@ -49,8 +49,10 @@ class SLUICE_EXPORT Reservation {
   bool wait(std::stop_token stop = {});
 
   /// Returns all units, if the reservation is not settled: to the store, or to the local states if
-  /// they had granted it. Returns none if this process has reset the key since, which has forgotten
-  /// them; nor does commit() then.
+  /// they had granted it. Returns none, nor does commit(), if this process has called reset() for
+  /// the key since, even if the call has not returned or has failed: the store may have forgotten
+  /// them. The same if it has reset more than 65,536 other keys of the limit since: which ones is
+  /// not remembered longer.
   void cancel();
 
   /// Settles the real cost, `actual` units (at least 0): refunds the rest, or charges the excess.

@@ -368,7 +368,7 @@ TEST_F(AcquireTest, WhatTheStoreDidNotAnswerLeavesReservationsAlone) {
     store_->lose_nothing();
     stop.request_stop();
     EXPECT_FALSE(answer.get().decision.allowed);
-    EXPECT_LE(limiter.peek("k").reset_after, hours(1)) << "it has returned what it had reserved";
+    EXPECT_GT(limiter.peek("k").reset_after, hours(1)) << "others may have taken it since";
   }
 }
 

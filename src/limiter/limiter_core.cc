@@ -54,9 +54,9 @@ bool wakes(const Request& request) {
   return request.operation == Operation::kReset || request.operation == Operation::kBlock;
 }
 
-// Counts a reset that begins; the number is for wake(). Called before the store is asked.
-std::uint64_t begin_waking(Operation operation) {
-  return operation == Operation::kReset ? Sleepers::begin_event() : 0;
+// The number is for wake(). Called before the store is asked.
+std::uint64_t begin_waking(WaitQueues& queues, const Request& request) {
+  return request.operation == Operation::kReset ? queues.sleepers().begin_reset(request.key) : 0;
 }
 
 // Wakes them, after the operation. Callers that have reserved units learn only of a reset that the
@@ -99,7 +99,7 @@ void refuse(std::string_view what, std::string_view least, std::int64_t number) 
 }
 
 Decision LimiterCore::ask(const Request& request) const {
-  const std::uint64_t begun = begin_waking(request.operation);
+  const std::uint64_t begun = begin_waking(*queues_, request);
   const Decision decision = store().decide_one(request);
   if (wakes(request)) wake(*queues_, request, begun, decision);
   return decision;
@@ -109,7 +109,7 @@ void LimiterCore::async_ask(const BoundLimit& bound, const Request& request,
                             DecisionCallback callback) const {
   assert(request.space == bound.space.get());
   if (wakes(request)) {
-    callback = [queues = queues_, asked = request, begun = begin_waking(request.operation),
+    callback = [queues = queues_, asked = request, begun = begin_waking(*queues_, request),
                 key = std::string(request.key), then = std::move(callback)](
                    const Decision& decision, std::exception_ptr error) mutable {
       asked.key = key;

@@ -15,6 +15,7 @@
 #include "sluice/manual_clock.h"
 #include "sluice/permit.h"
 #include "testing/scripted_store.h"
+#include "waiting/sleepers.h"
 
 namespace sluice {
 namespace {
@@ -451,6 +452,50 @@ TEST_F(LimiterTest, AReservationIsReturnedToItsGiver) {
   EXPECT_THAT(inner_->asked,
               ElementsAre(Asked{.key = "a", .operation = Operation::kRefund, .cost = 4}));
   EXPECT_EQ(limiter.peek("a").remaining, 10);
+}
+
+// The store may have forgotten its units already.
+TEST_F(LimiterTest, AReservationReturnsNothingWhileItsKeyIsReset) {
+  Limiter limiter = make_limiter();
+  Reservation cancelled = limiter.reserve("a", 4);
+  Reservation committed = limiter.reserve("a", 4);
+  Reservation other = limiter.reserve("b", 4);
+  answer_later();
+  limiter.async_reset("a", tell_done());
+  inner_->asked.clear();
+  cancelled.cancel();
+  committed.commit(1);
+  other.cancel();
+  ASSERT_EQ(inner_->asked.size(), 3U);
+  EXPECT_EQ(inner_->asked[0].cost, 0);
+  EXPECT_EQ(inner_->asked[1].cost, 0);
+  EXPECT_EQ(inner_->asked[2].cost, 4);
+  inner_->answer_all();
+  EXPECT_EQ(last_sentence(), "no error");
+}
+
+TEST_F(LimiterTest, AReservationReturnsNothingAfterAResetWhoseAnswerIsLost) {
+  Limiter limiter = make_limiter({.on_failure = OnFailure::kRaise});
+  Reservation reservation = limiter.reserve("a", 4);
+  inner_->lose_replies();
+  EXPECT_THROW(limiter.reset("a"), StoreError);
+  inner_->says = nullptr;
+  inner_->asked.clear();
+  reservation.cancel();
+  ASSERT_EQ(inner_->asked.size(), 1U);
+  EXPECT_EQ(inner_->asked[0].cost, 0);
+}
+
+TEST_F(LimiterTest, AReservationIsReturnedThoughManyOtherKeysWereReset) {
+  Limiter limiter(open_store("memory:"), Limit("sliding_log 10/1w", "limit"));
+  int last = 0;
+  const auto reset_others = [&](std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) limiter.reset(std::to_string(++last));
+  };
+  reset_others(Sleepers::kMostResets / 2);
+  Reservation reservation = limiter.reserve("k", 6);
+  reset_others(Sleepers::kMostResets);
+  EXPECT_EQ(reservation.commit(1).remaining, 9);
 }
 
 TEST_F(LimiterTest, AReservationIsSettledThoughTheStoreIsLost) {

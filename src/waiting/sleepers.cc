@@ -18,6 +18,18 @@ Sleepers::Sleeper::~Sleeper() {
   sleepers_.sleepers_.erase(place_);
 }
 
+std::uint64_t Sleepers::begin_reset(std::string_view key) {
+  const std::size_t key_hash = std::hash<std::string_view>()(key);
+  const std::lock_guard lock(mutex_);
+  if (resets_.size() == kMostResets && !resets_.contains(key_hash)) {
+    former_resets_ = std::exchange(resets_, {});
+    resets_forgotten_ = std::exchange(last_former_, wakings());
+  }
+  const std::uint64_t begun = begin_event();
+  resets_[key_hash] = begun;
+  return begun;
+}
+
 void Sleepers::wake(std::string_view key, Waking why, std::uint64_t begun) {
   const std::lock_guard lock(mutex_);
   remember({begun, why, std::hash<std::string_view>()(key), nullptr});
@@ -39,20 +51,16 @@ void Sleepers::wake_all(const LimitBinding& binding, Waking why) {
 bool Sleepers::was_reset(std::string_view key, std::uint64_t since) const {
   if (wakings() == since) return false;
   const std::lock_guard lock(mutex_);
-  if (resets_cleared_ > since) return true;
-  const auto reset = resets_.find(std::hash<std::string_view>()(key));
-  return reset != resets_.end() && reset->second > since;
+  if (resets_forgotten_ > since) return true;
+  const std::size_t key_hash = std::hash<std::string_view>()(key);
+  const auto is_in = [&](const Resets& resets) {
+    const auto reset = resets.find(key_hash);
+    return reset != resets.end() && reset->second > since;
+  };
+  return is_in(resets_) || is_in(former_resets_);
 }
 
 void Sleepers::remember(const Event& event) {
-  if (event.why == Waking::kReset) {
-    if (resets_.size() == kMostResets) {
-      resets_.clear();
-      resets_cleared_ = wakings();
-    }
-    std::uint64_t& last = resets_[event.key_hash];
-    last = std::max(last, event.begun);
-  }
   if (events_.size() == kMostRemembered) {
     forgotten_ = std::max(forgotten_, events_.front().begun);
     events_.erase(events_.begin());

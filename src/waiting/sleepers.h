@@ -30,15 +30,12 @@ enum class Waking : std::uint8_t {
 class Sleepers {
  public:
   using Wake = std::function<void(Waking)>;
-  /// The most keys whose resets are remembered.
-  static constexpr std::size_t kMostResets = 16'384;
+  /// Of so many keys that were reset last, it is known which; of at most twice as many.
+  static constexpr std::size_t kMostResets = 65'536;
 
   /// How many events were counted in this process, for all limits together: calls of wake() and
   /// wake_all(), and resets that have begun.
   static std::uint64_t wakings() { return count_.load(std::memory_order_acquire); }
-
-  /// Counts an event. Called before the store is asked to reset a key; the result is for wake().
-  static std::uint64_t begin_event() { return count_.fetch_add(1, std::memory_order_acq_rel) + 1; }
 
   /// A waiting caller, until it is destroyed. `since` is the value of wakings() before the store
   /// was asked: `wake` is called for events that began later, at once if that was before now. It
@@ -68,15 +65,20 @@ class Sleepers {
     return sleepers_.size();
   }
 
+  /// Called before the store is asked to reset the key: it may forget units from now on. The result
+  /// is for wake().
+  std::uint64_t begin_reset(std::string_view key);
+
   /// Wakes the callers that wait for the key, and asked the store before the event `begun`. (Those
   /// that asked during a reset keep their reservations: the store may have made them after it.)
   void wake(std::string_view key, Waking why, std::uint64_t begun = begin_event());
   /// Wakes the callers that wait under this limit.
   void wake_all(const LimitBinding& binding, Waking why);
 
-  /// Whether a reset in this process has forgotten units of the key: then a refund would return
-  /// units that others have taken since. `since` is the value of wakings() before the store was
-  /// asked for them. Says yes if it does not know.
+  /// Whether a reset in this process may have forgotten units of the key: then a refund would
+  /// return units that others have taken since. `since` is the value of wakings() before the store
+  /// was asked for them. Says yes if it does not know: if a reset is not answered, or if more than
+  /// kMostResets keys were reset since.
   bool was_reset(std::string_view key, std::uint64_t since) const;
 
  private:
@@ -88,7 +90,10 @@ class Sleepers {
     const LimitBinding* binding;  // Null: wake(), for a key.
   };
   static constexpr std::size_t kMostRemembered = 64;
+  /// The number of each key's last reset, by the hash of the key.
+  using Resets = std::unordered_map<std::size_t, std::uint64_t>;
 
+  static std::uint64_t begin_event() { return count_.fetch_add(1, std::memory_order_acq_rel) + 1; }
   void remember(const Event& event);
   std::optional<Waking> missed(std::string_view key, const LimitBinding& binding,
                                std::uint64_t since) const;
@@ -99,9 +104,11 @@ class Sleepers {
   std::multimap<std::string, const Sleeper*, std::less<>> sleepers_;
   std::vector<Event> events_;    // The last ones.
   std::uint64_t forgotten_ = 0;  // The highest number of an event that is no longer in events_.
-  // The number of each key's last reset, by the hash of the key. A full map is cleared.
-  std::unordered_map<std::size_t, std::uint64_t> resets_;
-  std::uint64_t resets_cleared_ = 0;  // wakings() at that time.
+  // When the first is full, it becomes the second, and what was the second is forgotten.
+  Resets resets_;
+  Resets former_resets_;
+  std::uint64_t last_former_ = 0;       // No reset of former_resets_ has a higher number,
+  std::uint64_t resets_forgotten_ = 0;  // and no forgotten one has a higher number than this.
 };
 
 }  // namespace sluice
