@@ -25,6 +25,7 @@
 ///
 /// sluice.h does not include this header, since it needs only the standard library.
 
+#include <algorithm>
 #include <boost/asio/associated_allocator.hpp>
 #include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/associated_executor.hpp>
@@ -48,7 +49,6 @@
 #include <chrono>
 #include <concepts>
 #include <condition_variable>
-#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <memory>
@@ -58,6 +58,7 @@
 #include <stop_token>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <type_traits>
 #include <unordered_map>
 #include <utility>
@@ -93,16 +94,19 @@ class PendingOperations {
     return pending_.erase(&operation) > 0;
   }
 
-  /// Removes the operation, as remove() does. The context stays until end_completion() is called.
+  /// Removes the operation, as remove() does. The context stays until this thread has called
+  /// end_completion(), unless this thread destroys it before, with an executor that holds the last
+  /// share of it.
   bool begin_completion(const PendingOperation& operation) {
     const std::lock_guard lock(mutex_);
     if (pending_.erase(&operation) == 0) return false;
-    ++completing_;
+    completing_.push_back(std::this_thread::get_id());
     return true;
   }
   void end_completion() {
     const std::lock_guard lock(mutex_);
-    if (--completing_ == 0) all_completed_.notify_all();
+    completing_.erase(std::ranges::find(completing_, std::this_thread::get_id()));
+    all_others_completed_.notify_all();
   }
 
   /// Called when the context is destroyed.
@@ -114,17 +118,18 @@ class PendingOperations {
       if (auto held = operation.lock()) abandoned.push_back(std::move(held));
     }
     pending_.clear();
-    all_completed_.wait(lock, [this] { return completing_ == 0; });
+    const auto is_own = [own = std::this_thread::get_id()](auto thread) { return thread == own; };
+    all_others_completed_.wait(lock, [&] { return std::ranges::all_of(completing_, is_own); });
     lock.unlock();  // A destroyed handler may release permits, and so complete other operations.
     for (const auto& operation : abandoned) operation->abandon();
   }
 
  private:
   std::mutex mutex_;
-  std::condition_variable all_completed_;
+  std::condition_variable all_others_completed_;
   // Guarded by mutex_:
   std::unordered_map<const PendingOperation*, std::weak_ptr<PendingOperation>> pending_;
-  std::size_t completing_ = 0;
+  std::vector<std::thread::id> completing_;  // Of each completion that has begun.
 };
 
 /// The part of an execution context that knows its pending operations.

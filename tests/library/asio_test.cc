@@ -276,6 +276,41 @@ TEST_F(AsioTest, AContextMayBeDestroyedWhileAnOperationCompletes) {
   }
 }
 
+// An executor that keeps its context alive. What it is given has run, on a thread of its own, when
+// execute() returns.
+struct OwningExecutor {
+  std::shared_ptr<asio::io_context> context;
+
+  asio::io_context& query(asio::execution::context_t) const noexcept { return *context; }
+  static constexpr asio::execution::blocking_t query(asio::execution::blocking_t) noexcept {
+    return asio::execution::blocking.never;
+  }
+  OwningExecutor require(asio::execution::blocking_t::never_t) const { return *this; }
+  template <class Function>
+  void execute(Function function) const {
+    asio::post(*context, std::move(function));
+    std::thread([io = context.get()] { io->run_one(); }).join();
+  }
+  [[maybe_unused]] friend bool operator==(const OwningExecutor&, const OwningExecutor&) = default;
+};
+
+TEST_F(AsioTest, AContextMayBeDestroyedByTheThreadThatCompletesAnOperation) {
+  ManualClock clock;  // Its thread completes the operation.
+  Limiter limiter(open_store("memory:", clock), Limit("token_bucket 1/1s"));
+  limiter.check("key");
+  auto context = std::make_shared<asio::io_context>();
+  const std::weak_ptr<asio::io_context> lives = context;
+  bool told = false;
+  async_acquire(
+      limiter, "key", 1, kForever,
+      asio::bind_executor(OwningExecutor{std::move(context)},
+                          [&](const std::exception_ptr&, const Decision&) { told = true; }));
+  EXPECT_FALSE(lives.expired());
+  clock.advance(1s);
+  EXPECT_TRUE(told);
+  EXPECT_TRUE(lives.expired()) << "the operation had its last share";
+}
+
 TEST_F(AsioTest, ManyThreadsServeManyWaiters) {
   asio::thread_pool pool(3);
   std::atomic<int> held{0};
