@@ -270,13 +270,10 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
   }
 
   /// A limiter's limit was replaced: its callers go to the queue of the new one, in their order.
+  /// One that asks goes when it is answered, and those behind it after it.
   void limit_replaced() {
-    const auto self = shared_from_this();
-    for (auto place = waiters_.begin(); place != waiters_.end();) {
-      const auto waiter = *place++;
-      // One that asks goes when it is answered.
-      if (waiter != asking_ && !is_of(limit_of(waiter->request().claim()))) move(waiter);
-    }
+    is_replaced_ = true;
+    if (!asking_ || asking_->is_done() || waits_here(*asking_)) move_replaced();
     released();
   }
 
@@ -323,6 +320,7 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
       const auto asking = asking_;
       asking->ask([self = shared_from_this()] {
         self->settle();
+        self->move_replaced();
         self->serve();
       });
       return;
@@ -356,7 +354,7 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
     const AcquireOutcome& outcome = waiter->outcome();
     const TimePoint now = timer_->now();
     const Fate fate = fate_of(request, outcome, waiter->is_last_try, now);
-    if (fate != Fate::kEnded && !is_of(limit_of(request.claim()))) return move(waiter);
+    if (fate != Fate::kEnded && !waits_here(*waiter)) return move(waiter);
     switch (fate) {
       case Fate::kEnded:
         pause_ = kLeastPause;
@@ -446,6 +444,19 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
     waiter->tell_denied(ended);
   }
 
+  // Whether it is the queue of the waiter's present limit.
+  bool waits_here(const Waiter& waiter) const { return is_of(limit_of(waiter.request().claim())); }
+
+  // If a limit was replaced, its callers leave.
+  void move_replaced() {
+    if (!std::exchange(is_replaced_, false)) return;
+    const auto self = shared_from_this();
+    for (auto place = waiters_.begin(); place != waiters_.end();) {
+      const auto waiter = *place++;
+      if (!waits_here(*waiter)) move(waiter);
+    }
+  }
+
   // To the end of the queue of its present limit, of which it knows no denial.
   void move(const std::shared_ptr<Waiter>& waiter) {
     remove(waiter);
@@ -474,6 +485,7 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
   std::list<std::shared_ptr<Waiter>> waiters_;
   std::shared_ptr<Waiter> asking_;   // The first, or one that has left in the meantime.
   bool released_meanwhile_ = false;  // While it was asking.
+  bool is_replaced_ = false;         // A limit was replaced, and its callers are still here.
   bool has_late_ = false;            // Perhaps some behind the first have their last try.
   TimePoint next_ask_;               // When the first asks next, if it is not asking.
   std::optional<TimerQueue::Timer> ask_timer_;

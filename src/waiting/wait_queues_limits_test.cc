@@ -207,10 +207,11 @@ class ReplacedLimitTest : public WaitQueuesTest {
     kept_ = binding_;
     use_permits();
   }
-  void come_to_the_kept() {
+  int come_to_the_kept() {
     const auto binding = std::exchange(binding_, kept_);
-    come();
+    const int number = come();
     binding_ = binding;
+    return number;
   }
   void replace() {
     binding_->set_limit(Limit("concurrency 2 lease=60s", "limit"));
@@ -238,6 +239,29 @@ TEST_F(ReplacedLimitTest, ItsCallersWaitForTheNewOneInTheirOrder) {
   EXPECT_THAT(granted_, UnorderedElementsAre(1, 2, 3, 4));
   EXPECT_TRUE(std::ranges::find(granted_, 2) < std::ranges::find(granted_, 4));
   EXPECT_EQ(queues_->waiting(), 0U);
+}
+
+TEST_F(ReplacedLimitTest, NoCallerOvertakesOneThatAsksMeanwhile) {
+  for (const bool is_granted : {false, true}) {
+    SCOPED_TRACE(is_granted);
+    answer_later();
+    use_two_limiters();
+    grant(is_granted);
+    const int first = come();
+    const int second = come();
+    const int of_the_kept = come_to_the_kept();
+    const int last = come();
+    timer_->run();
+    replace();
+    granted_.clear();
+    answer();
+    grant(true);
+    answer_all();
+    while (store_->pending() > 0) answer();
+    std::erase(granted_, of_the_kept);
+    EXPECT_THAT(granted_, ElementsAre(first, second, last));
+    EXPECT_EQ(queues_->waiting(), 0U);
+  }
 }
 
 TEST_F(ReplacedLimitTest, ACallerThatAsksMeanwhileGoesWhenItIsAnswered) {
