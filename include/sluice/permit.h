@@ -106,7 +106,8 @@ class SLUICE_EXPORT ConcurrencyLimiter {
   ConcurrencyLimiter(ConcurrencyLimiter&&) noexcept;
   ConcurrencyLimiter& operator=(ConcurrencyLimiter&&) noexcept;
 
-  /// Acquires a permit if one is free now and no caller of this process waits for it.
+  /// Acquires a permit if one is free now and no caller of this process waits for it under a limit
+  /// of the same numbers.
   Permit try_acquire(std::string_view key);
 
   /// Acquires a permit, and waits for it in the queue if necessary. `patience` is the timeout, at
