@@ -87,8 +87,8 @@ std::vector<KeyCount> ServerContext::top(std::string_view limit, std::size_t mos
   const std::size_t number = named == nullptr ? 0 : (*named)->number;
   if (named != nullptr && number == 0) return {};
   TopKeys::Merged merged;
-  std::uint64_t least = 0;
-  for (const auto& thread : threads_) thread->counters.denied.merge_into(number, merged, least);
+  std::uint64_t dropped = 0;
+  for (const auto& thread : threads_) thread->counters.denied.merge_into(number, merged, dropped);
   std::vector<KeyCount> rows;
   for (const auto& [key, row] : merged) rows.push_back(row);
   std::sort(rows.begin(), rows.end(), [](const KeyCount& a, const KeyCount& b) {

@@ -42,20 +42,18 @@ class TopKeys {
   explicit TopKeys(std::size_t counters = kMostCounters) : most_(counters) {}
 
   /// So many counters from now on: those that count least are dropped if there are more. REQUIRES:
-  /// 1 <= counters <= those that it has had.
+  /// 1 <= counters.
   void set_counters(std::size_t counters) {
     most_ = counters;
     while (counters_.size() > most_) drop_least();
   }
-  std::size_t counters() const { return most_; }
 
   void add(std::string_view key) {
     key = key.substr(0, kMaxKeyBytes);
     auto at = counters_.find(key);
     if (at == counters_.end()) {
-      Counter counter;
-      if (counters_.size() == most_) counter.count = counter.error = drop_least();
-      at = counters_.emplace(std::string(key), counter).first;
+      if (counters_.size() == most_) drop_least();
+      at = counters_.emplace(std::string(key), Counter{dropped_, dropped_}).first;
     } else {
       by_count_.erase({at->second.count, at->first});
     }
@@ -64,22 +62,22 @@ class TopKeys {
   }
 
   /// Adds the counts of two summaries, as one summary of what either has seen (P. K. Agarwal et
-  /// al., "Mergeable Summaries", PODS 2012): a key without a counter in a full summary may have
-  /// been seen there as often as the least counter says.
+  /// al., "Mergeable Summaries", PODS 2012): a key without a counter in a summary may have been
+  /// seen there as often as the last counter that it dropped says.
   using Merged = std::map<std::string, KeyCount, std::less<>>;
-  void merge_into(Merged& merged, std::uint64_t& least_of_all) const {
-    const std::uint64_t least = counters_.size() < most_ ? 0 : by_count_.begin()->first;
+  void merge_into(Merged& merged, std::uint64_t& dropped_of_all) const {
     for (auto& [key, row] : merged) {
       if (counters_.find(key) != counters_.end()) continue;
-      row.count += least;
-      row.error += least;
+      row.count += dropped_;
+      row.error += dropped_;
     }
     for (const auto& [key, counter] : counters_) {
-      const auto [at, is_new] = merged.try_emplace(key, KeyCount{key, least_of_all, least_of_all});
+      const auto [at, is_new] =
+          merged.try_emplace(key, KeyCount{key, dropped_of_all, dropped_of_all});
       at->second.count += counter.count;
       at->second.error += counter.error;
     }
-    least_of_all += least;
+    dropped_of_all += dropped_;
   }
 
  private:
@@ -88,15 +86,17 @@ class TopKeys {
     std::uint64_t error = 0;
   };
 
-  // Returns what it counted.
-  std::uint64_t drop_least() {
+  void drop_least() {
     const auto [count, key] = *by_count_.begin();
     by_count_.erase(by_count_.begin());
     counters_.erase(counters_.find(key));
-    return count;
+    dropped_ = count;
   }
 
   std::size_t most_;
+  // What the counter that was dropped last said: no counter says less, and none that was dropped
+  // said more. So a key without a counter was seen this often at most.
+  std::uint64_t dropped_ = 0;
   std::unordered_map<std::string, Counter, TextHash, std::equal_to<>> counters_;
   std::set<std::pair<std::uint64_t, std::string_view>> by_count_;  // Views of counters_' keys.
 };
@@ -108,14 +108,13 @@ class DeniedKeys {
   /// The most counters of all limits together. One takes 0.4 KiB if its key is long.
   static constexpr std::size_t kMostCounters = 8'192;
 
-  /// Forgets all limits but these, each of which has an equal share of the counters from now on; or
-  /// those that it has, if they are fewer.
+  /// Forgets all limits but these, each of which has an equal share of the counters from now on.
   void keep(const std::set<std::size_t>& limits) {
     const std::lock_guard lock(mutex_);
     std::erase_if(limits_, [&](const auto& row) { return !limits.contains(row.first); });
     each_ =
         std::min(kMostCounters / std::max<std::size_t>(1, limits.size()), TopKeys::kMostCounters);
-    for (auto& [limit, keys] : limits_) keys.set_counters(std::min(each_, keys.counters()));
+    for (auto& [limit, keys] : limits_) keys.set_counters(each_);
   }
 
   void add(std::size_t limit, std::string_view key) {
@@ -123,10 +122,10 @@ class DeniedKeys {
     limits_.try_emplace(limit, each_).first->second.add(key);
   }
 
-  void merge_into(std::size_t limit, TopKeys::Merged& merged, std::uint64_t& least) const {
+  void merge_into(std::size_t limit, TopKeys::Merged& merged, std::uint64_t& dropped) const {
     const std::lock_guard lock(mutex_);
     if (const auto at = limits_.find(limit); at != limits_.end()) {
-      at->second.merge_into(merged, least);
+      at->second.merge_into(merged, dropped);
     }
   }
 

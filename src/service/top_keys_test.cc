@@ -14,8 +14,8 @@ using testing::UnorderedElementsAre;
 
 std::vector<KeyCount> rows_of(std::initializer_list<const TopKeys*> summaries) {
   TopKeys::Merged merged;
-  std::uint64_t least = 0;
-  for (const TopKeys* keys : summaries) keys->merge_into(merged, least);
+  std::uint64_t dropped = 0;
+  for (const TopKeys* keys : summaries) keys->merge_into(merged, dropped);
   std::vector<KeyCount> rows;
   for (const auto& [key, row] : merged) rows.push_back(row);
   return rows;
@@ -74,6 +74,24 @@ TEST(TopKeysTest, GoesOnWithFewerCounters) {
   EXPECT_THAT(rows_of({&keys}), UnorderedElementsAre(KeyCount{"a", 3, 0}, KeyCount{"c", 3, 2}));
 }
 
+// A key that returns after the number was raised again may have been seen before, too, as may one
+// that another summary counts.
+TEST(TopKeysTest, GoesOnWithMoreCounters) {
+  TopKeys keys(3);
+  for (const char* key : {"a", "a", "a", "b", "b", "c"}) keys.add(key);
+  keys.set_counters(1);
+  keys.set_counters(3);
+  keys.add("b");
+  TopKeys others(1);
+  others.add("c");
+  EXPECT_THAT(rows_of({&keys}), UnorderedElementsAre(KeyCount{"a", 3, 0}, KeyCount{"b", 3, 2}));
+  for (const auto& summaries : {std::vector{&keys, &others}, std::vector{&others, &keys}}) {
+    EXPECT_THAT(
+        rows_of({summaries[0], summaries[1]}),
+        UnorderedElementsAre(KeyCount{"a", 3, 0}, KeyCount{"b", 3, 2}, KeyCount{"c", 3, 2}));
+  }
+}
+
 TEST(DeniedKeysTest, HaveABoundForAllLimitsTogether) {
   std::set<std::size_t> limits;
   for (std::size_t limit = 0; limit < 256; ++limit) limits.insert(limit);
@@ -81,8 +99,8 @@ TEST(DeniedKeysTest, HaveABoundForAllLimitsTogether) {
     std::size_t rows = 0;
     for (const std::size_t limit : limits) {
       TopKeys::Merged merged;
-      std::uint64_t least = 0;
-      denied.merge_into(limit, merged, least);
+      std::uint64_t dropped = 0;
+      denied.merge_into(limit, merged, dropped);
       rows += merged.size();
     }
     return rows;
@@ -99,6 +117,10 @@ TEST(DeniedKeysTest, HaveABoundForAllLimitsTogether) {
   // Those of limits that are served no more are forgotten.
   denied.keep({0, 1});
   EXPECT_EQ(rows_in(denied), 2 * DeniedKeys::kMostCounters / limits.size());
+  // The others have the room of those.
+  limits = {0, 1};
+  add_all();
+  EXPECT_EQ(rows_in(denied), 2 * TopKeys::kMostCounters);
 }
 
 }  // namespace
