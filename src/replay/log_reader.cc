@@ -272,11 +272,12 @@ void part_virtual_host(std::vector<std::string_view>& fields) {
 /// Whether something else than a virtual host precedes the client, such as the time and the program
 /// of syslog: the words "client - -" are then inside what was parsed as the user. A list of
 /// forwarded addresses looks alike, but its first address ends with a comma. A prefix of one word
-/// takes the place of a single forwarded address.
+/// takes the place of a single forwarded address: what follows the ident is then the user alone,
+/// whose name a client chooses.
 bool has_prefix(const std::vector<std::string_view>& fields) {
   if (fields[kIdent] == "-" || fields[kIp].ends_with(',')) return false;
-  if (fields[kUser].find(" - ") != std::string_view::npos) return true;
-  return fields[kUser].starts_with(kNoIdent) && is_prefix(fields[kIp]);
+  if (fields[kUser].starts_with(kNoIdent)) return is_prefix(fields[kIp]);
+  return fields[kUser].find(" - ") != std::string_view::npos;
 }
 
 /// Splits "GET /path HTTP/1.1"; a missing part is "-", as everywhere in these logs.
