@@ -30,7 +30,8 @@ bool is_unrecorded(const Request& request) {
 }
 
 // The decision of an override that does not ask the store; nothing if the store is to be asked.
-std::optional<Decision> override_decision(LimitOverride::Kind kind, const Request& request) {
+std::optional<Decision> override_decision(LimitOverride::Kind kind, const Request& request,
+                                          const ReplySlot& slot) {
   const bool is_returned = request.operation == Operation::kRenew ||
                            request.operation == Operation::kRelease ||
                            request.operation == Operation::kRefund;
@@ -38,8 +39,9 @@ std::optional<Decision> override_decision(LimitOverride::Kind kind, const Reques
   // charge has such a giver if it settles what was reserved.
   const bool is_settled = is_returned || request.operation == Operation::kCharge;
   const bool is_free = is_settled && is_unrecorded(request);
-  // A permit that the store granted before there was the override is renewed and released there.
-  const bool is_lent = is_returned && request.permit != 0 && !is_free;
+  // What the store granted before there was the override, a permit or reserved units, is returned
+  // there.
+  const bool is_lent = (slot.settles || (is_returned && request.permit != 0)) && !is_free;
   if (request.operation == Operation::kReset || is_lent) return std::nullopt;
   if (kind == LimitOverride::Kind::kAllowAll || is_free) {
     const bool takes_up_to = request.operation == Operation::kTakeUpTo;
@@ -147,7 +149,7 @@ void DecisionBatch::add_special(const std::shared_ptr<const RegisteredLimit>& li
   slot.is_take_up_to = request.operation == Operation::kTakeUpTo;
   if (limit->dry_run) answers_.dry_run_units.push_back(request.cost);
   const auto kind = rule == nullptr ? LimitOverride::Kind::kLimit : rule->kind;
-  if (const auto decision = override_decision(kind, request)) {
+  if (const auto decision = override_decision(kind, request, slot)) {
     slot.is_answered = true;
     push_slot(request, slot);
     answers_.overridden.push_back(*decision);

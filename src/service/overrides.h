@@ -15,7 +15,7 @@
 namespace sluice {
 
 /// What an override says of its keys: the limit that applies. An override without a limit of its
-/// own refers to the limit that it overrides, for resets and the release of permits.
+/// own refers to the limit that it overrides, for resets, the release of permits and commits.
 struct KeyRule : BoundLimit {
   LimitOverride::Kind kind = LimitOverride::Kind::kLimit;
 };

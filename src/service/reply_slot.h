@@ -15,6 +15,9 @@ struct ReplySlot {
   /// Whether the client may get a decision that this process made in the store's place.
   /// DecisionBatch sets it for takes, and for returns of what this process granted.
   bool may_be_local = false;
+  /// Whether a refund or a charge settles units that were reserved before: if the store has charged
+  /// them, it is asked, whatever override its key has now.
+  bool settles = false;
   // Set by DecisionBatch.
   bool is_counted = false;
   bool is_answered = false;  // By an override: the store is not asked.

@@ -59,10 +59,12 @@ void ask(RequestContext& context, const SharedLimit& limit, const Request& reque
   if (detail.limits.empty()) detail.limits.push_back(bound_for(limit, request.key));
   // If local states have carried out a commit, which is charged to the store later, the commit is
   // done.
-  const bool may_be_local = detail.form == Form::kCommit;
+  const bool is_commit = detail.form == Form::kCommit;
   if (detail.commit) detail.commit->set_asked();
   batch.add(limit, request,
-            {.tag = context.replies.tag_with(std::move(detail)), .may_be_local = may_be_local});
+            {.tag = context.replies.tag_with(std::move(detail)),
+             .may_be_local = is_commit,
+             .settles = is_commit});
 }
 
 Check read_check(ThreadState& thread, const boost::json::value& object) {

@@ -288,6 +288,54 @@ TEST_F(EndpointsTest, ACommitThatTheStoreDidNotCarryOutCanBeRepeated) {
   EXPECT_EQ(ask("/v1/commit", by_local + "4}").status, 409);
 }
 
+// What the store has charged is settled there, whatever override its key has got since.
+TEST(Endpoints, CommitAReservationUnderAnOverrideThatDoesNotAskTheStore) {
+  using Kind = LimitOverride::Kind;
+  NamedLimit login(Limit("token_bucket 5/1s", "login"));
+  const auto served = [&](std::vector<LimitOverride> overrides) {
+    login.overrides = std::move(overrides);
+    ServedLimits all;
+    all.named = {login};
+    return all;
+  };
+  const auto context = std::make_shared<ServerContext>(still_store(), served({}), 1);
+  TestConnection connection(handlers(context));
+  const auto ask = [&](const std::string& path, const std::string& body) {
+    return connection.ask_one(post(path, body));
+  };
+  for (const Kind kind : {Kind::kDeny, Kind::kAllowAll}) {
+    for (const auto& [cost, remaining] : {std::pair{"1", 4}, std::pair{"4", 1}}) {
+      context->replace_limits(served({}));
+      ask("/v1/reset", kBob + "}");
+      const std::string commit =
+          R"({"reservation":")" +
+          value_of(ask("/v1/reserve", kBob + R"(,"cost":3})").body, "reservation") + R"(","cost":)";
+      context->replace_limits(served({{"bob", kind, std::nullopt}}));
+      const Reply settled = ask("/v1/commit", commit + cost + "}");
+      EXPECT_EQ(settled.status, 200) << settled.body;
+      EXPECT_THAT(settled.body, HasSubstr(R"("limit":5,"remaining":)" + std::to_string(remaining)));
+      EXPECT_THAT(settled.body, HasSubstr(R"("source":"store")"));
+    }
+  }
+  // One that the override has granted is no matter of the store, also after the override.
+  const std::string free =
+      R"({"reservation":")" +
+      value_of(ask("/v1/reserve", kBob + R"(,"cost":3})").body, "reservation") + R"(","cost":9})";
+  context->replace_limits(served({}));
+  EXPECT_THAT(ask("/v1/commit", free).body, HasSubstr(R"("source":"override")"));
+  // With a limit of another kind nothing happens, and the reservation stays for the former one.
+  ask("/v1/reset", kBob + "}");
+  const std::string commit =
+      R"({"reservation":")" +
+      value_of(ask("/v1/reserve", kBob + R"(,"cost":3})").body, "reservation") + R"(","cost":1})";
+  context->replace_limits(served({{"bob", Kind::kLimit, Limit("fixed_window 9/1h", "login")}}));
+  const Reply refused = ask("/v1/commit", commit);
+  EXPECT_EQ(refused.status, 404);
+  EXPECT_THAT(refused.body, HasSubstr("one of another kind, of which nothing is reserved"));
+  context->replace_limits(served({}));
+  EXPECT_THAT(ask("/v1/commit", commit).body, HasSubstr(R"("limit":5,"remaining":4)"));
+}
+
 TEST_F(EndpointsTest, LendsPermits) {
   const std::string job = R"({"limit":"jobs","key":"gpu")";
   const std::string granted = members("/v1/permits/acquire", job + "}");

@@ -82,10 +82,9 @@ SharedLimit settled_by(ThreadState& thread, const Reservations::Reserved& reserv
   } catch (const UnknownLimit&) {
     return reserved.limit;
   }
-  throw Problem{.status = 404,
-                .detail =
-                    "the limit of the reservation has been replaced by one of another kind, "
-                    "and what was reserved is gone with it"};
+  throw Problem{
+      .status = 404,
+      .detail = "the key's limit is now one of another kind, of which nothing is reserved"};
 }
 
 }  // namespace
