@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <chrono>
 #include <numeric>
 #include <utility>
 
@@ -86,15 +87,19 @@ void Claims::take_whole(const Decision& whole, std::span<const Request> requests
   begin_round({});
 }
 
-// The claims' decisions are derived from peeks. Their waits may be too long, never too short.
+// The claims' decisions are derived from peeks. Their waits may be too long, never too short. What
+// a bucket with nothing left would lend is not known: it is said to deny.
 void Claims::take_peeks(std::span<const Decision> decisions) {
+  constexpr std::chrono::nanoseconds kLeastWait = std::chrono::milliseconds(1);
   for (std::size_t i = 0; i < round_.size(); ++i) {
+    const std::vector<AnyPart>& parts = claims_[round_[i]].limit->parts;
+    const std::int64_t units = units_[round_[i]];
     Decision& own = answer_.parts[round_[i]] = decisions[i];
-    own.allowed = own.remaining >= units_[round_[i]];
+    own.allowed =
+        own.remaining >= units || (parts.size() == 1 && borrows(parts[0]) && own.remaining > 0);
     if (own.allowed) continue;
-    const bool never_passes = units_[round_[i]] > own.limit &&
-                              std::ranges::none_of(claims_[round_[i]].limit->parts, borrows);
-    own.retry_after = never_passes ? kNever : own.reset_after;
+    const bool never_passes = units > own.limit && std::ranges::none_of(parts, borrows);
+    own.retry_after = never_passes ? kNever : std::max(own.reset_after, kLeastWait);
   }
   begin_round({});
 }

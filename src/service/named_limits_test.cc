@@ -351,7 +351,17 @@ TEST_P(NamedLimitsTest, TogetherWithADeniedKeyAClaimAboveItsLimitNeverPasses) {
   EXPECT_FALSE(replies.parts[0].allowed);
   EXPECT_EQ(replies.parts[0].retry_after, kNever);
   EXPECT_TRUE(replies.parts[1].allowed);
-  EXPECT_NE(replies.parts[2].retry_after, kNever);
+  EXPECT_TRUE(replies.parts[2].allowed);
+}
+
+// A failure policy that answers the peek has no numbers.
+TEST_P(NamedLimitsTest, TogetherWithADeniedKeyNoneOfTheOthersIsDeniedWithoutAWait) {
+  store->says = [](const Request&) {
+    return Decision{.allowed = true, .source = Source::kPolicy, .limit = 5};
+  };
+  ask_together({{"login", "a"}, {"api", "banned:eve"}});
+  EXPECT_FALSE(replies.parts[0].allowed);
+  EXPECT_GT(replies.parts[0].retry_after.count(), 0);
 }
 
 TEST_P(NamedLimitsTest, OneClaimAskedTogetherHasTheRulesOfItsLimit) {
