@@ -38,11 +38,19 @@ bool is_allowed(CommandContext& context, const Command& command) {
   return false;
 }
 
+std::size_t row_of(const Command& command) {
+  return static_cast<std::size_t>(&command - commands().data());
+}
+
 // The command if the number of arguments is right and the client may run it. Otherwise null, after
 // writing the reply that says why.
 const Command* if_it_fits(CommandContext& context, const Command& command, Arguments arguments) {
-  if (fits(command, arguments)) return is_allowed(context, command) ? &command : nullptr;
-  refuse_arguments(context, in_small_letters(command.name));
+  if (!fits(command, arguments)) {
+    refuse_arguments(context, in_small_letters(command.name));
+  } else if (is_allowed(context, command)) {
+    return &command;
+  }
+  context.thread.commands.add_rejected(row_of(command));
   return nullptr;
 }
 
@@ -118,7 +126,7 @@ const Command* resolve_first(CommandContext& context, Arguments arguments) {
 void Command::run(CommandContext& context, Arguments arguments) const {
   assert(fits(*this, arguments));
   const bool is_begun = context.peer.resume_at != 0;
-  if (!is_begun) context.thread.commands.add(static_cast<std::size_t>(this - commands().data()), 1);
+  if (!is_begun) context.thread.commands.add_calls(row_of(*this), 1);
   runner(context, arguments);
 }
 

@@ -105,7 +105,7 @@ bool Handler::run_input(CommandContext& context, std::string_view input, std::si
     if (!parser_.arguments().empty()) run(context);
   }
   // Repeated RL.THROTTLE are counted here, too: INFO has the sum of both.
-  if (repeated != 0) thread_->commands.add(kThrottleRow, repeated);
+  if (repeated != 0) thread_->commands.add_calls(kThrottleRow, repeated);
   if (peer_.resume_at != 0) consumed -= parser_.consumed();
   return has_more;
 }

@@ -28,10 +28,14 @@ void add_line(std::string& text, std::string_view name, std::uint64_t value) {
   add_line(text, name, std::to_string(value));
 }
 
-std::uint64_t calls_of(const SharedState& shared, std::size_t row) {
-  std::uint64_t calls = 0;
-  for (const CommandCounters& thread : shared.commands) calls += thread.read(row);
-  return calls;
+CommandCounters::Counts counts_of(const SharedState& shared, std::size_t row) {
+  CommandCounters::Counts all;
+  for (const CommandCounters& thread : shared.commands) {
+    const auto [calls, rejected] = thread.read(row);
+    all.calls += calls;
+    all.rejected += rejected;
+  }
+  return all;
 }
 
 void write_server(const ThreadState& thread, std::string& text) {
@@ -60,32 +64,39 @@ void write_stats(const ThreadState& thread, std::string& text) {
   std::uint64_t calls = 0;
   for (std::size_t row = 0; row < commands().size(); ++row) {
     // A call of a subcommand also counts as one of its command.
-    if (!commands()[row].is_subcommand()) calls += calls_of(*thread.shared, row);
+    if (!commands()[row].is_subcommand()) calls += counts_of(*thread.shared, row).calls;
   }
   add_line(text, "total_commands_processed", calls);
 }
 
 // The two names of CL.THROTTLE are counted as one, because a pipeline of repeated commands does not
 // distinguish them.
-std::uint64_t calls_of_command(const SharedState& shared, std::size_t row) {
+CommandCounters::Counts counts_of_command(const SharedState& shared, std::size_t row) {
   const std::size_t other_name =
       static_cast<std::size_t>(find_command("RL.THROTTLE") - &commands()[0]);
-  if (row == other_name) return 0;
-  return calls_of(shared, row) + (row == kThrottleRow ? calls_of(shared, other_name) : 0);
+  if (row == other_name) return {};
+  CommandCounters::Counts counts = counts_of(shared, row);
+  if (row != kThrottleRow) return counts;
+  const auto [calls, rejected] = counts_of(shared, other_name);
+  return {.calls = counts.calls + calls, .rejected = counts.rejected + rejected};
 }
 
+// Clients take a value of several fields apart, and leave one of a single field as it is.
 void write_commandstats(const ThreadState& thread, std::string& text) {
   for (std::size_t row = 0; row < commands().size(); ++row) {
-    const std::uint64_t calls = calls_of_command(*thread.shared, row);
-    if (calls == 0) continue;
+    const auto [calls, rejected] = counts_of_command(*thread.shared, row);
+    if (calls == 0 && rejected == 0) continue;
     add_line(text, "cmdstat_" + in_small_letters(commands()[row].name),
-             "calls=" + std::to_string(calls));
+             "calls=" + std::to_string(calls) + ",rejected_calls=" + std::to_string(rejected));
   }
 }
 
+// The state of each key ends by itself.
 void write_keyspace(const ThreadState& thread, std::string& text) {
   const auto keys = thread.server->store().count_keys();
-  if (keys && *keys != 0) add_line(text, "db0", "keys=" + std::to_string(*keys));
+  if (!keys || *keys == 0) return;
+  const std::string count = std::to_string(*keys);
+  add_line(text, "db0", "keys=" + count + ",expires=" + count);
 }
 
 std::uint64_t in_microseconds(std::chrono::nanoseconds time) {

@@ -82,7 +82,8 @@ TEST_F(ServerCommandsTest, CountsKeysWhereTheStoreCan) {
       "CL.THROTTLE a 1 1 3600\r\nCL.THROTTLE b 1 1 3600\r\n"
       "SLUICE.CHECK 'sliding_log 5/1h' a\r\n");
   EXPECT_EQ(in_memory.send("DBSIZE\r\n"), ":3\r\n");
-  EXPECT_THAT(in_memory.send("INFO keyspace\r\n"), EndsWith("# Keyspace\r\ndb0:keys=3\r\n\r\n"));
+  EXPECT_THAT(in_memory.send("INFO keyspace\r\n"),
+              EndsWith("# Keyspace\r\ndb0:keys=3,expires=3\r\n\r\n"));
 }
 
 TEST_F(ServerCommandsTest, ListsTheConnections) {
@@ -122,12 +123,19 @@ TEST_F(ServerCommandsTest, TellsEachSection) {
 TEST_F(ServerCommandsTest, CountsCommands) {
   const std::string throttle = array({"CL.THROTTLE", "user", "15", "30", "60"});
   connection.send(array({"RL.THROTTLE", "user", "15", "30", "60"}) + throttle + throttle +
-                  "PING\r\n" + throttle + "FOO\r\nCL.THROTTLE x\r\n");
-  connection.send("MULTI\r\nPING\r\nEXEC\r\nCLIENT ID\r\n");
+                  "PING\r\n" + throttle + "FOO\r\nCL.THROTTLE x\r\nRL.THROTTLE x\r\nEXEC 1\r\n");
+  connection.send("MULTI\r\nPING\r\nEXEC\r\nCLIENT ID\r\nCLIENT ID 1\r\n");
+  connection.send("MULTI\r\nSLUICE.TOP\r\nDISCARD\r\n");
   EXPECT_THAT(run("INFO commandstats"),
-              EndsWith("cmdstat_cl.throttle:calls=4\r\ncmdstat_multi:calls=1\r\n"
-                       "cmdstat_exec:calls=1\r\ncmdstat_ping:calls=2\r\ncmdstat_client:calls=1\r\n"
-                       "cmdstat_client|id:calls=1\r\ncmdstat_info:calls=1\r\n\r\n"));
+              AllOf(HasSubstr("cmdstat_cl.throttle:calls=4,rejected_calls=2\r\n"),
+                    HasSubstr("cmdstat_multi:calls=2,rejected_calls=0\r\n"),
+                    HasSubstr("cmdstat_exec:calls=1,rejected_calls=1\r\n"),
+                    HasSubstr("cmdstat_ping:calls=2,rejected_calls=0\r\n"),
+                    HasSubstr("cmdstat_client:calls=2,rejected_calls=0\r\n"),
+                    HasSubstr("cmdstat_client|id:calls=1,rejected_calls=1\r\n"),
+                    HasSubstr("cmdstat_sluice.top:calls=0,rejected_calls=1\r\n"),
+                    HasSubstr("cmdstat_info:calls=1,rejected_calls=0\r\n"),
+                    Not(HasSubstr("cmdstat_rl.throttle")), Not(HasSubstr("cmdstat_time"))));
 }
 
 TEST_F(ServerCommandsTest, CountsDecisionsByOutcomeAndSource) {
@@ -171,7 +179,7 @@ TEST_F(ServerCommandsTest, TellsWhatWasDecidedBefore) {
       run("SLUICE.CHECK login a\r\nSLUICE.LIMITS\r\nSLUICE.CHECK login a\r\nINFO sluice"),
       AllOf(HasSubstr("token_bucket 5/1s\r\n:1\r\n:0\r\n"), HasSubstr("allowed_store:2\r\n")));
   EXPECT_THAT(run("MULTI\r\nSLUICE.CHECK login a\r\nINFO sluice\r\nINFO commandstats\r\nEXEC"),
-              AllOf(HasSubstr("allowed_store:3\r\n"), HasSubstr("cmdstat_info:calls=3\r\n")));
+              AllOf(HasSubstr("allowed_store:3\r\n"), HasSubstr("cmdstat_info:calls=3,")));
   TestConnection in_memory(thread_over(open_store("memory:")));
   EXPECT_THAT(in_memory.send("CL.THROTTLE a 1 1 3600\r\nDBSIZE\r\n"), EndsWith(":1\r\n"));
 }

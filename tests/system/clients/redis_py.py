@@ -86,6 +86,19 @@ def about_the_server(client):
         raise AssertionError(throttle)
     expect(client.command_count(), len(client.command()))
     expect(client.info("server")["mode"], "standalone")
+    client.execute_command(*CHECK)
+    keyspace = client.info("keyspace")["db0"]
+    if keyspace["keys"] < 1:
+        raise AssertionError(keyspace)
+    expect(keyspace["expires"], keyspace["keys"])
+    before = client.info("commandstats")["cmdstat_client|id"]
+    client.client_id()
+    try:
+        client.execute_command("CLIENT ID", 1)
+    except redis.ResponseError:
+        pass
+    expect(client.info("commandstats")["cmdstat_client|id"],
+           {"calls": before["calls"] + 1, "rejected_calls": before["rejected_calls"] + 1})
     expect(client.ping(), True)
 
 
