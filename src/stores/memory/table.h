@@ -127,9 +127,10 @@ class Table {
   /// REQUIRES: no space has been opened.
   void set_secret(const HashSecret& secret);
   /// Makes room for so many keys of a shard, if there is any. Takes its lock. `usual` is how many
-  /// keys a shard has on average. If there is no room for these in every shard, none gets more than
-  /// its share: otherwise the shards that are loaded first would leave none to the others. Returns
-  /// the most bytes of lines to which restore() may let the shard grow.
+  /// keys a shard has on average, of those loaded so far. If that is clearly more than every shard
+  /// has room for, none gets more than its share: otherwise the shards that are loaded first would
+  /// leave none to the others. Returns the most bytes of lines to which restore() may let the shard
+  /// grow.
   std::size_t make_room_for(Shard& shard, std::uint32_t keys, std::uint64_t usual);
   enum class Restored : std::uint8_t { kKept, kFresh, kWithoutRoom, kTwice };
   /// Gives a key its states, unless they are as if never seen, or there is no room or another key

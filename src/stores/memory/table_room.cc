@@ -278,7 +278,9 @@ bool Table::make_room(Place place, std::size_t bytes, Instant now, std::span<con
 
 std::size_t Table::make_room_for(Shard& shard, std::uint32_t keys, std::uint64_t usual) {
   const std::size_t share = (budget_.max_bytes() - budget_.max_bytes() / 16) / kShards;
-  const bool has_room = usual <= Shard::most_keys(share);
+  // A full store may have slightly more than a share on average, and those of its shards that have
+  // just grown, by a fifth, more than the others.
+  const bool has_room = usual * 5 / 6 <= Shard::most_keys(share);
   const std::size_t most_bytes = has_room ? budget_.max_bytes() : share;
   const std::lock_guard lock(shard.lock);
   shard.reserve(budget_, static_cast<std::uint32_t>(
