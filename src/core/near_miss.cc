@@ -17,9 +17,11 @@ constexpr std::size_t kMaxNameBytes = 64;
 // How many edits make one text the other (optimal string alignment), or any number above kMaxEdits
 // if there are more. With at most kMaxEdits edits, the i-th character becomes one from the
 // (i - kMaxEdits)-th to the (i + kMaxEdits)-th, so no others are compared (E. Ukkonen, "Algorithms
-// for Approximate String Matching", 1985). REQUIRES: both are at most kMaxNameBytes long.
+// for Approximate String Matching", 1985). REQUIRES: both are at most kMaxNameBytes long, and
+// their lengths differ by at most kMaxEdits.
 std::size_t count_edits(std::string_view a, std::string_view b) {
   assert(a.size() <= kMaxNameBytes && b.size() <= kMaxNameBytes);
+  assert(a.size() <= b.size() + kMaxEdits && b.size() <= a.size() + kMaxEdits);
   constexpr std::uint8_t kTooMany = kMaxEdits + 1;
   // What both begin or end with is not edited.
   const auto [a_begin, b_begin] = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
