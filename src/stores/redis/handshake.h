@@ -14,7 +14,7 @@
 
 namespace sluice::redis {
 
-/// The command SCRIPT LOAD with the script (script.h).
+/// The command SCRIPT LOAD with the script.
 std::string script_load_command();
 
 /// The part of a PipelineUser that all connections to Redis share: the handshake, the check of

@@ -39,7 +39,7 @@ struct RedisOptions {
   std::chrono::milliseconds skew{5'000};
   /// The number of connections to each server.
   std::size_t connections = 1;
-  /// Instants are given, as in replay: keys are kept for a day at least, and removed at the end.
+  /// Instants are given, as in replay: keys are kept for a day, and removed at the end.
   bool virtual_time = false;
 };
 
