@@ -178,22 +178,15 @@ class StreamWorker {
  public:
   StreamWorker(std::size_t thread, const StreamServerOptions& options,
                std::atomic<std::size_t>& open)
-      : max_connections_(options.max_connections),
-        group_{.thread = thread,
+      : group_{.thread = thread,
                .limits = options.limits,
                .open = open,
                .context = std::make_shared<asio::io_context>(1)} {}
 
   asio::io_context& context() { return *group_.context; }
 
-  /// Serves a peer, or refuses it.
+  /// Serves a peer, which counts as open already.
   void serve(IoSocket socket, std::shared_ptr<const Service> service) {
-    if (group_.open.fetch_add(1) >= max_connections_ + service->reserve) {
-      group_.open.fetch_sub(1);
-      service->on_event(ConnectionEvent::kRefused);
-      if (service->tls == nullptr) refuse(std::move(socket), service->refusal);
-      return;
-    }
     std::make_shared<AcceptedConnection>(std::move(socket), group_, std::move(service))->start();
   }
 
@@ -218,8 +211,20 @@ class StreamWorker {
   }
 
  private:
-  const std::size_t max_connections_;
   ConnectionGroup group_;
+};
+
+/// The connections of all workers: how many are open, and may be. Thread-safe.
+struct OpenConnections {
+  /// Counts one more, unless there are too many.
+  bool add(const Service& service) {
+    if (count.fetch_add(1) < most + service.reserve) return true;
+    count.fetch_sub(1);
+    return false;
+  }
+
+  const std::size_t most;
+  std::atomic<std::size_t> count{0};
 };
 
 /// Reports why connections cannot be accepted, from time to time. Belongs to the first worker's
@@ -245,14 +250,15 @@ class AcceptReports {
 class Listener {
  public:
   /// Throws ListenError. `shares_port`: another listener has the port, whose share_port() was
-  /// called. `workers` and `reports` outlive this.
+  /// called. `workers`, `connections` and `reports` outlive this.
   Listener(Service service, bool shares_port, std::deque<StreamWorker>& workers,
-           AcceptReports& reports)
+           OpenConnections& connections, AcceptReports& reports)
       : service_(std::make_shared<const Service>(std::move(service))),
         address_(service_->address),
         socket_(open(workers.front().context(), shares_port)),
         pause_(socket_.get_executor()),
         workers_(workers),
+        connections_(connections),
         reports_(reports) {}
 
   const Service& service() const { return *service_; }
@@ -335,7 +341,14 @@ class Listener {
 
   StreamWorker& next_worker() { return workers_[next_++ % workers_.size()]; }
 
+  // A peer that is one too many is refused here: those that wait for their worker have descriptors,
+  // too.
   void hand_over(IoSocket peer, StreamWorker& worker) {
+    if (!connections_.add(*service_)) {
+      service_->on_event(ConnectionEvent::kRefused);
+      if (service_->tls == nullptr) refuse(std::move(peer), service_->refusal);
+      return;
+    }
     asio::dispatch(worker.context(),
                    [service = service_, &worker, peer = std::move(peer)]() mutable {
                      worker.serve(std::move(peer), std::move(service));
@@ -349,6 +362,7 @@ class Listener {
   SteadyTimer pause_;
   std::deque<StreamWorker>& workers_;
   std::size_t next_ = 0;
+  OpenConnections& connections_;
   AcceptReports& reports_;
 };
 
@@ -390,7 +404,7 @@ struct StreamServer::State {
   explicit State(const StreamServerOptions& given) : options(given) {
     assert(options.threads >= 1);
     for (std::size_t i = 0; i < options.threads; ++i) {
-      workers.emplace_back(i, options, connections);
+      workers.emplace_back(i, options, connections.count);
     }
   }
 
@@ -428,7 +442,7 @@ struct StreamServer::State {
 
   const StreamServerOptions options;
   AcceptReports reports{options.cannot_accept};
-  std::atomic<std::size_t> connections = 0;
+  OpenConnections connections{.most = options.max_connections};
   std::deque<StreamWorker> workers;
   Listeners listeners;  // In the order of the services.
   std::vector<std::future<void>> threads;
@@ -439,8 +453,8 @@ StreamServer::StreamServer(std::vector<Service> services, const StreamServerOpti
     : state_(std::make_unique<State>(options)) {
   State& state = *state_;
   for (Service& service : services) {
-    state.listeners.push_back(
-        std::make_shared<Listener>(std::move(service), false, state.workers, state.reports));
+    state.listeners.push_back(std::make_shared<Listener>(std::move(service), false, state.workers,
+                                                         state.connections, state.reports));
     state.listeners.back()->start();
   }
 }
@@ -471,8 +485,8 @@ void StreamServer::replace(std::vector<Service> services, const std::function<vo
         const Listeners others = with_port_of(services[i].address, leaving);
         if (kept[i] != nullptr || others.empty() == shares_port) continue;
         for (const auto& other : others) other->share_port(true);
-        next[i] =
-            std::make_shared<Listener>(services[i], shares_port, state.workers, state.reports);
+        next[i] = std::make_shared<Listener>(services[i], shares_port, state.workers,
+                                             state.connections, state.reports);
       }
     }
     commit();
@@ -547,7 +561,7 @@ void StreamServer::stop(std::chrono::milliseconds grace, std::chrono::millisecon
 }
 
 std::size_t StreamServer::connections() const {
-  return state_->connections.load();
+  return state_->connections.count.load();
 }
 
 }  // namespace sluice
