@@ -301,6 +301,41 @@ TEST_F(StreamServerTest, AReserveIsForItsServiceAlone) {
   EXPECT_EQ(Client(server.addresses()[1]).read_all(), "all taken\n");
 }
 
+// By the thread that accepts: while a client waited for its worker, it would hold a descriptor.
+TEST_F(StreamServerTest, RefusesOneTooManyAlthoughItsWorkerIsBusy) {
+  class Blocking final : public LineHandler {
+   public:
+    Blocking(std::promise<void>& begun, std::shared_future<void> end)
+        : begun_(begun), end_(std::move(end)) {}
+    Progress on_data(std::string_view input, std::string& output) override {
+      if (input.starts_with("block")) {
+        begun_.set_value();
+        end_.wait();
+      }
+      return LineHandler::on_data(input, output);
+    }
+
+   private:
+    std::promise<void>& begun_;
+    std::shared_future<void> end_;
+  };
+  std::promise<void> begun;
+  std::promise<void> end;
+  const MakeHandler factory = [&, ended = end.get_future().share()](const AcceptedStream&) {
+    return std::make_unique<Blocking>(begun, ended);
+  };
+  StreamServer server({{any_port(), factory, "full\n"}}, {.threads = 2, .max_connections = 2});
+  server.start();
+  Client first(server.addresses()[0]);
+  ASSERT_TRUE(first.echoes("x\n"));
+  Client second(server.addresses()[0]);  // The workers have connections in turn.
+  ASSERT_TRUE(second.send("block\n"));
+  begun.get_future().wait();
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(Client(server.addresses()[0]).read_all(), "full\n");
+  end.set_value();
+  EXPECT_EQ(second.read(6), "block\n");
+}
+
 TEST_F(StreamServerTest, DoesNotResetWhoSpokeBeforeItWasRefused) {
   StreamServer server = make_server(any_port(), {.max_connections = 1});
   const Client first(server.addresses()[0]);
