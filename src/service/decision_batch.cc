@@ -41,8 +41,8 @@ std::optional<Decision> override_decision(LimitOverride::Kind kind, const Reques
   const bool is_free = is_settled && is_unrecorded(request);
   // What the store granted before there was the override, a permit or reserved units, is returned
   // there.
-  const bool is_lent = (slot.settles || (is_returned && request.permit != 0)) && !is_free;
-  if (request.operation == Operation::kReset || is_lent) return std::nullopt;
+  const bool is_of_store = (slot.settles || (is_returned && request.permit != 0)) && !is_free;
+  if (request.operation == Operation::kReset || is_of_store) return std::nullopt;
   if (kind == LimitOverride::Kind::kAllowAll || is_free) {
     const bool takes_up_to = request.operation == Operation::kTakeUpTo;
     return Decision{.allowed = true,
