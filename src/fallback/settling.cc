@@ -146,7 +146,7 @@ void FallbackStore::Settling::answer_by_policy(Subjects subjects, Requests reque
     decision = policy_decision(policy(), requests);
     return;
   }
-  const Decision unanswered = decision;
+  const bool may_be_done = may_be_executed(decision);
   const std::lock_guard lock(store_.local_mutex_);
   boost::container::small_vector<Request, 1> local;
   for (std::size_t i = 0; i < requests.size(); ++i) {
@@ -162,8 +162,7 @@ void FallbackStore::Settling::answer_by_policy(Subjects subjects, Requests reque
   // may be charged twice, which denies too early, and never too late.)
   const Instant before = std::max<Instant>(0, batch_.outer.sent - kSecondNs);
   Decision denial;
-  const bool may_be_charged =
-      may_be_executed(unanswered) && !denied_at(before, subjects, requests, denial);
+  const bool may_be_charged = may_be_done && !denied_at(before, subjects, requests, denial);
   for (std::size_t i = 0; i < requests.size(); ++i) {
     store_.note_local(subjects[i], requests[i], decision, arrived_, may_be_charged);
   }
