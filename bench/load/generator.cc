@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <string>
+#include <system_error>
 #include <utility>
 
 namespace sluice::bench {
@@ -29,7 +31,8 @@ Generator::Generator(const LoadOptions& options)
 
 std::string Generator::connect_all() {
   epoll_ = Socket(epoll_create1(EPOLL_CLOEXEC));
-  if (!epoll_) return std::string("cannot create an epoll: ") + std::strerror(errno);
+  if (!epoll_)
+    return std::string("cannot create an epoll: ") + std::generic_category().message(errno);
   connections_.resize(options_.connections);
   for (std::size_t i = 0; i < connections_.size(); ++i) {
     OpenedSocket opened = connect_to(options_.address);
@@ -39,7 +42,7 @@ std::string Generator::connect_all() {
     connection.buffer = std::make_unique<std::array<char, kBufferBytes>>();
     epoll_event event{.events = EPOLLIN, .data = {.u64 = i}};
     if (epoll_ctl(epoll_.fd(), EPOLL_CTL_ADD, connection.socket.fd(), &event) != 0) {
-      return std::string("cannot watch a connection: ") + std::strerror(errno);
+      return std::string("cannot watch a connection: ") + std::generic_category().message(errno);
     }
   }
   return {};
@@ -57,7 +60,8 @@ RunResult Generator::run() {
     if (ready < 0 && errno == EINTR) continue;
     if (ready <= 0) {
       break_off(ready == 0 ? "no reply for 10 seconds"
-                           : std::string("cannot wait for replies: ") + std::strerror(errno));
+                           : std::string("cannot wait for replies: ") +
+                                 std::generic_category().message(errno));
       break;
     }
     for (int i = 0; going && i < ready; ++i) {
@@ -97,7 +101,7 @@ bool Generator::send_rest(Connection* connection) {
                               connection->unsent.size(), MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0 && errno != EAGAIN) {
-      return break_off(std::string("cannot send: ") + std::strerror(errno));
+      return break_off(std::string("cannot send: ") + std::generic_category().message(errno));
     }
     if (sent < 0) break;
     connection->unsent.remove_prefix(static_cast<std::size_t>(sent));
@@ -109,7 +113,8 @@ bool Generator::send_rest(Connection* connection) {
   epoll_event event{.events = EPOLLIN, .data = {.u64 = index}};
   if (watch) event.events |= EPOLLOUT;
   return epoll_ctl(epoll_.fd(), EPOLL_CTL_MOD, connection->socket.fd(), &event) == 0 ||
-         break_off(std::string("cannot watch a connection: ") + std::strerror(errno));
+         break_off(std::string("cannot watch a connection: ") +
+                   std::generic_category().message(errno));
 }
 
 bool Generator::receive(Connection* connection) {
@@ -117,7 +122,8 @@ bool Generator::receive(Connection* connection) {
   const ssize_t got = recv(connection->socket.fd(), begin + connection->held,
                            connection->buffer->size() - connection->held, 0);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return true;
-  if (got < 0) return break_off(std::string("cannot receive: ") + std::strerror(errno));
+  if (got < 0)
+    return break_off(std::string("cannot receive: ") + std::generic_category().message(errno));
   if (got == 0) return break_off("the server closed a connection");
   return take_replies(connection, connection->held + static_cast<std::size_t>(got));
 }

@@ -87,10 +87,11 @@ OpenedSocket connect_to(std::string_view text) {
   Socket socket(::socket(address->storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!socket || connect(socket.fd(), reinterpret_cast<const sockaddr*>(&address->storage),
                          address->bytes) != 0) {
-    return refuse("cannot connect to", text, std::strerror(errno));
+    return refuse("cannot connect to", text, std::generic_category().message(errno));
   }
   set_no_delay(socket.fd());
-  if (!set_non_blocking(socket.fd())) return refuse("cannot use", text, std::strerror(errno));
+  if (!set_non_blocking(socket.fd()))
+    return refuse("cannot use", text, std::generic_category().message(errno));
   return {.socket = std::move(socket), .error = {}};
 }
 
@@ -103,7 +104,7 @@ OpenedSocket listen_on(std::string_view text) {
       bind(socket.fd(), reinterpret_cast<const sockaddr*>(&address->storage), address->bytes) !=
           0 ||
       listen(socket.fd(), kBacklog) != 0 || !set_non_blocking(socket.fd())) {
-    return refuse("cannot listen on", text, std::strerror(errno));
+    return refuse("cannot listen on", text, std::generic_category().message(errno));
   }
   return {.socket = std::move(socket), .error = {}};
 }
