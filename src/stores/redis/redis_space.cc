@@ -1,6 +1,5 @@
 #include "stores/redis/redis_space.h"
 
-#include <algorithm>
 #include <boost/crc.hpp>
 #include <cassert>
 
@@ -14,46 +13,26 @@ namespace {
 // No text in UTF-8 begins with it.
 constexpr char kMark = '\xf5';
 
-constexpr bool is_special(char c) {
-  return c == '{' || c == '}' || c == '%';
-}
-
 }  // namespace
 
-std::size_t encoded_bytes(std::string_view name) {
+void append_encoded(std::string& output, std::string_view name) {
   constexpr auto kNone = std::string_view::npos;
-  if (name.empty()) return 1;
+  if (name.empty()) output += '%';
   // The usual case; find() compares many bytes at once.
   if (name.find('{') == kNone && name.find('}') == kNone && name.find('%') == kNone) {
-    return name.size();
-  }
-  return name.size() + 2 * static_cast<std::size_t>(std::ranges::count_if(name, is_special));
-}
-
-void append_encoded(std::string& output, std::string_view name, std::size_t bytes) {
-  if (bytes == name.size()) {
     output += name;
     return;
   }
-  if (name.empty()) output += '%';
-  for (const char c : name) {
-    if (is_special(c)) {
-      output += c == '{' ? "%7B" : c == '}' ? "%7D" : "%25";
-    } else {
-      output += c;
-    }
+  for (const char& c : name) {
+    output += c == '{' ? "%7B" : c == '}' ? "%7D" : c == '%' ? "%25" : std::string_view(&c, 1);
   }
-}
-
-std::string encode(std::string_view name) {
-  std::string encoded;
-  append_encoded(encoded, name, encoded_bytes(name));
-  return encoded;
 }
 
 RedisSpace::RedisSpace(std::string_view prefix, const LimitDefinition& limit)
     : parts_(limit.parts) {
-  front_ = encode(prefix) + ':' + encode(limit.space) + ":{";
+  append_encoded(front_, prefix);
+  append_encoded(front_ += ':', limit.space);
+  front_ += ":{";
 
   std::string begins{kMark, static_cast<char>(parts_.size())};
   std::size_t state_bytes = 0;
@@ -78,9 +57,17 @@ RedisSpace::RedisSpace(std::string_view prefix, const LimitDefinition& limit)
                 has_ring ? std::to_string(head_bytes_ - 1) : ""};
 }
 
+void RedisSpace::name_of(std::string_view key, std::string& name) const {
+  name = front_;
+  append_encoded(name, key);
+  name += '}';
+}
+
 std::string redis_key(const Space& space, std::string_view key) {
   assert(dynamic_cast<const RedisSpace*>(&space) != nullptr);
-  return static_cast<const RedisSpace&>(space).front() + encode(key) + '}';
+  std::string name;
+  static_cast<const RedisSpace&>(space).name_of(key, name);
+  return name;
 }
 
 std::string names_of(std::span<const Request> requests) {

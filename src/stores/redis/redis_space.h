@@ -17,12 +17,7 @@ namespace sluice::redis {
 /// cluster's slot, so '{', '}' and '%' of the three names are written as "%7B", "%7D" and "%25";
 /// all other bytes stay as they are. The empty key is written as "%": if there were nothing in the
 /// braces, the whole name would choose the slot.
-
-/// The bytes that an encoded name has.
-std::size_t encoded_bytes(std::string_view name);
-/// Appends the encoded name, of so many bytes.
-void append_encoded(std::string& output, std::string_view name, std::size_t bytes);
-std::string encode(std::string_view name);
+void append_encoded(std::string& output, std::string_view name);
 
 /// Where one limit's keys live in Redis, and how their values are laid out. Immutable.
 class RedisSpace final : public Space {
@@ -32,8 +27,8 @@ class RedisSpace final : public Space {
   /// The limit's parts when the space was opened.
   const std::vector<AnyPart>& parts() const { return parts_; }
 
-  /// "prefix:space:{": the encoded key and "}" follow.
-  const std::string& front() const { return front_; }
+  /// Sets `name` to the name of a key.
+  void name_of(std::string_view key, std::string& name) const;
   /// The script's arguments that describe the space: see script.lua.
   static constexpr std::size_t kArguments = 3;
   const std::array<std::string, kArguments>& arguments() const { return arguments_; }
@@ -52,7 +47,7 @@ class RedisSpace final : public Space {
 
  private:
   std::vector<AnyPart> parts_;
-  std::string front_;
+  std::string front_;  // "prefix:space:{"
   std::array<std::string, kArguments> arguments_;
   std::uint16_t head_bytes_ = 0;
   std::size_t summary_bytes_ = 0;

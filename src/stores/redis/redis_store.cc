@@ -21,7 +21,11 @@ RedisStore::RedisStore(RedisOptions options)
 }
 
 RedisStore::~RedisStore() {
-  if (options_.virtual_time) sweep(worker(), *router_, encode(options_.prefix) + ':');
+  if (options_.virtual_time) {
+    std::string begin;
+    append_encoded(begin, options_.prefix);
+    sweep(worker(), *router_, begin + ':');
+  }
   worker().stop();
 }
 

@@ -87,12 +87,8 @@ void append_array(std::string& output, std::size_t elements) {
   append_line(output, '*', elements);
 }
 
-void append_text_head(std::string& output, std::size_t bytes) {
-  append_line(output, '$', bytes);
-}
-
 void append_text(std::string& output, std::string_view text) {
-  append_text_head(output, text.size());
+  append_line(output, '$', text.size());
   output += text;
   output += "\r\n";
 }

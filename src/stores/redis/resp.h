@@ -33,8 +33,6 @@ std::optional<Reply> read_reply(std::string_view bytes);
 
 /// Appends the first line of an array of so many elements.
 void append_array(std::string& output, std::size_t elements);
-/// Appends the first line of a bulk string of so many bytes.
-void append_text_head(std::string& output, std::size_t bytes);
 /// Appends a bulk string.
 void append_text(std::string& output, std::string_view text);
 /// Appends a command: an array of bulk strings.

@@ -57,16 +57,6 @@ void put_part(std::string& output, const PartArguments& part) {
   if (part.step_ns != 0) put(output, part.step_ns);
 }
 
-// Appends the key's name as a bulk string.
-void append_key(std::string& output, const Request& request) {
-  const std::string& front = space_of(request).front();
-  const std::size_t encoded = encoded_bytes(request.key);
-  append_text_head(output, front.size() + encoded + 1);
-  output += front;
-  append_encoded(output, request.key, encoded);
-  output += "}\r\n";
-}
-
 }  // namespace
 
 ScriptCall::ScriptCall(const RedisOptions& options, Instant now, std::uint32_t number)
@@ -87,7 +77,8 @@ bool ScriptCall::add(PendingRequest& pending) {
   const std::size_t argument_before = first_argument_.size();
   const std::size_t spaces_before = spaces_.size();
   for (const Request& request : pending.requests) {
-    append_key(names_, request);
+    space_of(request).name_of(request.key, name_);
+    append_text(names_, name_);
     put_request(request, &request != &pending.requests.back());
   }
   if (names_.size() + first_argument_.size() > kMaxBytes - kOtherBytes) {

@@ -87,6 +87,7 @@ class ScriptCall {
 
   // Of the command:
   std::size_t keys_ = 0;        // How many there are.
+  std::string name_;            // The last key's.
   std::string names_;           // The keys' names, in RESP.
   std::string first_argument_;  // ARGV[1]: a header, then the requests.
   std::vector<const RedisSpace*> spaces_;
