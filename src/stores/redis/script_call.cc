@@ -20,7 +20,7 @@ namespace {
 constexpr std::size_t kOtherBytes = std::size_t{32} << 10;
 
 constexpr std::string_view kMalformed = "the reply to the script cannot be read";
-constexpr std::string_view kAnothers = "the reply is not the one to this call";
+constexpr std::string_view kOfAnotherCall = "the reply is not the one to this call";
 constexpr std::string_view kDamaged = "the value of the key is damaged";
 constexpr std::string_view kDiffers =
     "the script's verdict is not the one that follows from the state it was given";
@@ -174,12 +174,11 @@ bool take_answer(std::string_view& rest, const AnswerLayout& layout, AnswerPiece
 }
 
 // Passes over the answers to a request or group that was forgotten.
-std::string_view skip_answers(const std::vector<AnswerLayout>& layouts, std::string_view& rest) {
-  for (const AnswerLayout& layout : layouts) {
+bool skip_answers(const std::vector<AnswerLayout>& layouts, std::string_view& rest) {
+  return std::ranges::all_of(layouts, [&](const AnswerLayout& layout) {
     AnswerPieces ignored;
-    if (!take_answer(rest, layout, ignored)) return kMalformed;
-  }
-  return {};
+    return take_answer(rest, layout, ignored);
+  });
 }
 
 // The script's reply about one request.
@@ -301,15 +300,15 @@ std::string_view error_of(std::string_view text) {
   return text;
 }
 
-// Takes the server's error off the front of `rest`.
-std::string_view take_error(std::string_view& rest) {
+// Takes the server's error off the front of `rest`; false if there is none.
+bool take_error(std::string_view& rest, std::string_view& error) {
   std::uint16_t size = 0;
   const char* const bytes = take(rest, sizeof size);
-  if (bytes == nullptr) return kMalformed;
+  if (bytes == nullptr) return false;
   std::memcpy(&size, bytes, sizeof size);
   const char* const text = take(rest, size);
-  const std::string_view error = text == nullptr ? "" : error_of({text, size});
-  return error.empty() ? kMalformed : error;
+  if (text != nullptr) error = error_of({text, size});
+  return !error.empty();
 }
 
 }  // namespace
@@ -322,22 +321,19 @@ void ScriptCall::forget(const PendingRequest& pending) {
 
 bool ScriptCall::read(std::string_view reply, const Done& done) {
   std::string_view rest;
+  // Why the reply cannot be read from here on.
   std::string_view lost = read_head(reply, rest);
   for (std::size_t i = 0; i < requests_.size(); ++i) {
-    std::string_view why = lost;
-    const bool is_admitted = lost.empty() && rest.starts_with('1');
-    if (lost.empty()) {
-      why = read_unit(i, rest);
-      const bool is_last = i + 1 == requests_.size();
-      if (is_last && !rest.empty()) why = kMalformed;
-    }
-    // Addresses are compared: a server's error with the same text lies elsewhere.
-    if (why.data() == kMalformed.data()) lost = kMalformed;
+    std::string_view error;  // Why this one alone has no decision.
+    const bool is_admitted = rest.starts_with('1');
+    if (lost.empty() && !read_unit(i, rest, error)) lost = kMalformed;
+    const bool is_last = i + 1 == requests_.size();
+    if (lost.empty() && is_last && !rest.empty()) lost = kMalformed;
     PendingRequest* const pending = requests_[i];
     if (pending == nullptr) continue;
     // The script has written what it has admitted, whatever is wrong with the rest of its answer.
-    pending->may_be_executed = !lost.empty() || (is_admitted && !why.empty());
-    done(*pending, why);
+    pending->may_be_executed = !lost.empty() || (is_admitted && !error.empty());
+    done(*pending, lost.empty() ? error : lost);
   }
   return lost.empty();
 }
@@ -349,36 +345,35 @@ std::string_view ScriptCall::read_head(std::string_view reply, std::string_view&
   const char* const number = take(rest, sizeof number_);
   const char* const now = take(rest, sizeof now_);
   if (now == nullptr) return kMalformed;
-  if (std::memcmp(number, &number_, sizeof number_) != 0) return kAnothers;
+  if (std::memcmp(number, &number_, sizeof number_) != 0) return kOfAnotherCall;
   return read_instant(now, now_) ? std::string_view() : kMalformed;
 }
 
-// Makes the decision of the i-th request or group, or passes over it if it was forgotten. Returns
-// why there is no decision, or nothing.
-std::string_view ScriptCall::read_unit(std::size_t i, std::string_view& rest) const {
+// Makes the decision of the i-th request or group, or sets `error`, or passes over it if it was
+// forgotten. False if the reply cannot be read from here on.
+bool ScriptCall::read_unit(std::size_t i, std::string_view& rest, std::string_view& error) const {
   const char* const verdict = take(rest, 1);
-  if (verdict != nullptr && *verdict == '-') return take_error(rest);
-  if (verdict == nullptr || (*verdict != '0' && *verdict != '1')) return kMalformed;
+  if (verdict != nullptr && *verdict == '-') return take_error(rest, error);
+  if (verdict == nullptr || (*verdict != '0' && *verdict != '1')) return false;
   const bool admitted = *verdict == '1';
   if (requests_[i] == nullptr) return skip_answers(forgotten_.at(i), rest);
   const PendingRequest& pending = *requests_[i];
   const bool is_alone = pending.requests.size() == 1;
-  std::string_view why;
   boost::container::static_vector<Decision, kMaxTogether> decisions;
   for (const Request& request : pending.requests) {
     Answer answer{.request = request, .now = now_, .admitted = admitted};
-    if (!read_answer(rest, answer)) return kMalformed;
-    if (!why.empty()) continue;
+    if (!read_answer(rest, answer)) return false;
+    if (!error.empty()) continue;
     Decision& decision = decisions.emplace_back();
-    why = decide(answer, decision, is_alone ? request.parts : std::span<Decision>());
+    error = decide(answer, decision, is_alone ? request.parts : std::span<Decision>());
     if (admitted) decision.taken = answer.taken;
     if (!is_alone && !request.parts.empty()) request.parts[0] = decision;
   }
-  if (!why.empty()) return why;
+  if (!error.empty()) return true;
   const Decision decision = combined(decisions);
-  if (decision.allowed != admitted) return kDiffers;
-  *pending.decision = decision;
-  return {};
+  if (decision.allowed != admitted) error = kDiffers;
+  if (error.empty()) *pending.decision = decision;
+  return true;
 }
 
 }  // namespace sluice::redis

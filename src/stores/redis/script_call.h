@@ -75,7 +75,7 @@ class ScriptCall {
   void put_request(const Request& request, bool has_more);
   std::uint16_t space_place(const RedisSpace& space);
   std::string_view read_head(std::string_view reply, std::string_view& rest);
-  std::string_view read_unit(std::size_t i, std::string_view& rest) const;
+  bool read_unit(std::size_t i, std::string_view& rest, std::string_view& error) const;
 
   const std::uint32_t number_;
   // An instant near that of the decisions. The script is given the start of the window that
