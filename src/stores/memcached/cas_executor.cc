@@ -15,7 +15,7 @@ using Step = KeyEntry::Step;
 // The bytes of an entry, including what the table and the allocator add.
 std::size_t bytes_of(const KeyEntry& key) {
   constexpr std::size_t kBeside = 96;
-  return sizeof key + kBeside + key.name->capacity() + key.value.capacity();
+  return sizeof key + kBeside + key.name->capacity() + key.last.value.capacity();
 }
 
 }  // namespace
@@ -73,7 +73,7 @@ std::string_view CasExecutor::abandon(PendingRequest& pending) {
   const KeyEntry& key = *static_cast<const KeyEntry*>(pending.holder);
   pending.unlink();
   // Judged requests wait for the write.
-  pending.may_be_executed = key.changes() && pending.decision->source != Source::kUnavailable;
+  pending.may_be_executed = key.is_write() && pending.decision->source != Source::kUnavailable;
   late_ = key.connection.late_error();
   if (key.losses > 0) {
     late_ += ": others changed '" + *key.name + "' first, " + std::to_string(key.losses) + " times";
@@ -90,15 +90,14 @@ KeyEntry& CasExecutor::entry_of(const std::string& name, Connection& connection)
 
 void CasExecutor::begin_round(KeyEntry& key) {
   assert(!key.under_way);
-  if (key.written_token != 0) kept_bytes_ -= bytes_of(key);
+  if (key.last.is_known()) kept_bytes_ -= bytes_of(key);
   key.under_way = true;
   ++under_way_;
   key.losses = 0;
-  key.step = Step::kRead;
-  key.connection.send(key);
+  next_round(key);
 }
 
-// Reads the key again for the requests that wait now, if any.
+// Reads the key for the requests that wait now, if any.
 void CasExecutor::next_round(KeyEntry& key) {
   if (key.waiting.empty()) return end_round(key);
   key.step = Step::kRead;
@@ -109,7 +108,7 @@ void CasExecutor::next_round(KeyEntry& key) {
 void CasExecutor::end_round(KeyEntry& key) {
   key.under_way = false;
   --under_way_;
-  if (key.written_token == 0) {
+  if (!key.last.is_known()) {
     keys_.erase(keys_.find(*key.name));
   } else {
     kept_bytes_ += bytes_of(key);
@@ -132,18 +131,18 @@ void CasExecutor::make_room() {
 // nothing, the value must be read nevertheless: without a write no refused token would show that
 // another process has changed it.
 void CasExecutor::before_sending(KeyEntry& key) {
-  if (key.changes() || key.waiting.empty()) return;
+  if (key.is_write() || key.waiting.empty()) return;
   const Instant now = wall_now();
-  if (!key.knows_value(key.connection.number(), now)) return;
-  if (!state_.read(key.value, *key.waiting.front().requests[0].limit)) return;
-  key.token = key.written_token;
+  if (!key.last.is_current(key.connection.number(), now)) return;
+  if (!state_.read(key.last.value, *key.waiting.front().requests[0].limit)) return;
+  key.judged_token = key.last.token;
   judge(key, now);
   key.is_unread = prepare_write(key, now);
   if (!key.is_unread) judge_again(key);
 }
 
 void CasExecutor::on_reply(KeyEntry& key, const MetaReply& reply) {
-  if (key.changes()) {
+  if (key.is_write()) {
     on_written(key, reply);
   } else {
     on_read(key, reply);
@@ -154,8 +153,9 @@ void CasExecutor::on_read(KeyEntry& key, const MetaReply& reply) {
   if (reply.code == Code::kError) {
     return fail_waiting(key, key.connection.name() + ": " + std::string(reply.text));
   }
-  if (reply.code == Code::kMiss || key.written_on != key.connection.number()) key.written_token = 0;
-  if (key.written_token != 0) key.contested = key.written_token != reply.token;
+  LastWrite& last = key.last;
+  if (reply.code == Code::kMiss || last.connection != key.connection.number()) last.token = 0;
+  if (last.is_known()) last.contested = last.token != reply.token;
   if (reply.code == Code::kValue && reply.token == 0) {
     return fail_waiting(key,
                         key.connection.name() + " keeps no cas tokens (-C), which Sluice needs");
@@ -175,10 +175,10 @@ void CasExecutor::on_read(KeyEntry& key, const MetaReply& reply) {
 // False if the value cannot be read, and no waiting request removes it: all requests have failed
 // then.
 bool CasExecutor::read_state(KeyEntry& key, const MetaReply& reply) {
-  key.token.reset();
+  key.judged_token.reset();
   state_.clear();
   if (reply.code == Code::kMiss) return true;
-  key.token = reply.token;
+  key.judged_token = reply.token;
   if (state_.read(reply.text, *key.waiting.front().requests[0].limit)) return true;
   const std::string why = key.connection.name() + ": the value of '" + *key.name +
                           "' is damaged, or none that this store has written";
@@ -211,27 +211,27 @@ bool CasExecutor::prepare_write(KeyEntry& key, Instant now) {
   // The server's clock is real, even if the instants of the requests are not.
   const std::int64_t kept_ns = std::max(state_.lifetime_ns(), options_.virtual_time ? kDayNs : 0);
   const bool removes = state_.is_gone() || kept_ns == 0;
-  if (removes && !key.token) return false;
+  if (removes && !key.judged_token) return false;
   key.step = removes ? Step::kRemove : Step::kWrite;
-  key.written_token = 0;
+  key.last.token = 0;
   if (removes) return true;
   key.expiry_s = expiry_s(kept_ns, now);
   key.written_s = static_cast<std::uint32_t>(now / kSecondNs);
-  key.kept_until = kept_until(kept_ns, now);
-  key.value.clear();
-  state_.write(key.value);
+  key.last.kept_until = kept_until(kept_ns, now);
+  key.last.value.clear();
+  state_.write(key.last.value);
   return true;
 }
 
 void CasExecutor::on_written(KeyEntry& key, const MetaReply& reply) {
   if (reply.code == Code::kDone) {
-    if (key.step == Step::kWrite) key.written_token = reply.token;
-    key.written_on = key.connection.number();
+    if (key.step == Step::kWrite) key.last.token = reply.token;
+    key.last.connection = key.connection.number();
     key.losses = 0;
     answer(key.judged);
     return next_round(key);
   }
-  key.contested = reply.code == Code::kExists;
+  key.last.contested = reply.code == Code::kExists;
   if (reply.code != Code::kError) return on_race_lost(key);
   fail(key.judged, key.connection.name() + ": " + std::string(reply.text));
   next_round(key);
@@ -257,7 +257,7 @@ void CasExecutor::end_pause() {
 // A write that was not sent begins again with a read, because its token is not valid on the next
 // connection.
 void CasExecutor::on_lost(KeyEntry& key, Loss loss, std::string_view why) {
-  if (key.changes() && loss == Loss::kMayBeExecuted) {
+  if (key.is_write() && loss == Loss::kMayBeExecuted) {
     for (PendingRequest& pending : key.judged) pending.may_be_executed = true;
     fail(key.judged, why);
     return next_round(key);

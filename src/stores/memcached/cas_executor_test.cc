@@ -461,13 +461,10 @@ TEST_F(CasExecutorTest, AfterAWriteWithoutAReplyTheKeyIsRead) {
 }
 
 // The server has forgotten it by then: the key is read, and loses no race first.
-TEST_F(CasExecutorTest, AnExpiredValueIsNotUsed) {
-  KeyEntry key(connection());
-  key.written_token = 70;
-  key.written_on = 1;
-  key.kept_until = kNow;
-  EXPECT_TRUE(key.knows_value(1, kNow - 1));
-  EXPECT_FALSE(key.knows_value(1, kNow));
+TEST(LastWrite, AnExpiredValueIsNotUsed) {
+  const LastWrite last{.value = {}, .token = 70, .connection = 1, .kept_until = kNow};
+  EXPECT_TRUE(last.is_current(1, kNow - 1));
+  EXPECT_FALSE(last.is_current(1, kNow));
 }
 
 }  // namespace

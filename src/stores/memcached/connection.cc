@@ -122,7 +122,7 @@ void Connection::on_up() {
 void Connection::on_down(std::string_view why) {
   health_.on_down(why);
   for (KeyEntry* key : std::exchange(waiting_, {})) {
-    if (is_broken() || key->changes()) {
+    if (is_broken() || key->is_write()) {
       owner_.on_lost(*key, Loss::kUnsent, why);
     } else {
       send(*key);

@@ -19,6 +19,26 @@ namespace sluice::memcached {
 
 class Connection;
 
+/// What this process wrote last of a key; while it writes, what it is writing. The server still has
+/// it, unless it was evicted or flushed, or another process has written since.
+struct LastWrite {
+  std::string value;
+  /// The token that the server gave to the value; 0 if it is not known.
+  std::uint64_t token = 0;
+  /// Connection::number() then: a token means nothing on another connection.
+  std::uint32_t connection = 0;
+  /// Until when the server keeps the value.
+  Instant kept_until = 0;
+  /// Another process wrote between the last two writes of this one.
+  bool contested = false;
+
+  bool is_known() const { return token != 0; }
+  /// Whether the server can be expected to have the value. `number`: Connection::number().
+  bool is_current(std::uint32_t number, Instant now) const {
+    return is_known() && connection == number && now < kept_until && !contested;
+  }
+};
+
 /// One key: the requests that wait for it, the round they are in, and what this process wrote last.
 ///
 /// There is one round of a key at a time (see CasExecutor). Requests that arrive meanwhile wait,
@@ -29,26 +49,20 @@ struct KeyEntry {
 
   explicit KeyEntry(Connection& on) : connection(on) {}
 
-  bool changes() const { return step != Step::kRead; }
-
-  /// Whether the server has `value` unless another process has written since. False where that is
-  /// to be expected. `number`: Connection::number().
-  bool knows_value(std::uint32_t number, Instant now) const {
-    return written_token != 0 && written_on == number && now < kept_until && !contested;
-  }
+  bool is_write() const { return step != Step::kRead; }
 
   /// Appends the command, numbered.
   void append_command(std::string& output, std::uint32_t number) const {
     if (step == Step::kRead) append_get(output, *name, number);
     if (step == Step::kWrite)
-      append_set(output, {*name, value, expiry_s, token, written_s}, number);
-    if (step == Step::kRemove) append_delete(output, *name, *token, number);
+      append_set(output, {*name, last.value, expiry_s, judged_token, written_s}, number);
+    if (step == Step::kRemove) append_delete(output, *name, *judged_token, number);
   }
 
   /// Whether this can be a server's reply to the command.
   bool can_be_answered(const MetaReply& reply) const {
     const bool is_of_read = reply.code == Code::kValue || reply.code == Code::kMiss;
-    return reply.code == Code::kError || is_of_read != changes();
+    return reply.code == Code::kError || is_of_read != is_write();
   }
 
   /// The item's key on the server. Not null.
@@ -62,26 +76,15 @@ struct KeyEntry {
   /// Requests with decisions, which are valid if the write is carried out.
   RequestList judged;
   Step step = Step::kRead;
-  /// The token of the value that is replaced or removed; nothing if there was no value.
-  std::optional<std::uint64_t> token;
+  /// The token of the value on which requests were judged; nothing if there was none.
+  std::optional<std::uint64_t> judged_token;
   std::int64_t expiry_s = 0;
   std::uint32_t written_s = 0;
-  /// Whether the round replaces the value that this process wrote last without having read it
-  /// again.
+  /// Requests were judged on the last write, which was not read again.
   bool is_unread = false;
   /// Races lost one after the other.
   unsigned losses = 0;
-
-  /// The value to write; after the write, the value that this process wrote last.
-  std::string value;
-  /// The token of the value that this process wrote last; 0 if it is not known.
-  std::uint64_t written_token = 0;
-  /// Connection::number() then: a token means nothing on another connection.
-  std::uint32_t written_on = 0;
-  /// Until when the server keeps the value, unless it is evicted or flushed.
-  Instant kept_until = 0;
-  /// Another process wrote between the last two writes of this one.
-  bool contested = false;
+  LastWrite last;
 };
 
 /// The owner of the entries that a connection sends.
