@@ -28,6 +28,11 @@ class AcceptedConnection;
 /// The connections of one serving thread, and what they share. Used by that thread only, except
 /// `open`.
 struct ConnectionGroup {
+  /// `at_limits` and `counted` outlive it.
+  ConnectionGroup(std::size_t number, const ConnectionLimits& at_limits,
+                  std::atomic<std::size_t>& counted)
+      : thread(number), limits(at_limits), open(counted) {}
+
   /// The thread's number, from 0.
   const std::size_t thread;
   const ConnectionLimits& limits;
@@ -35,12 +40,13 @@ struct ConnectionGroup {
   std::atomic<std::size_t>& open;
   /// Wake functions hold a share, so that a store can call them even after the server was
   /// destroyed.
-  std::shared_ptr<boost::asio::io_context> context;
+  const std::shared_ptr<boost::asio::io_context> context =
+      std::make_shared<boost::asio::io_context>(1);
   /// Keeps the context running. Released when the server stops and the last connection has closed.
   boost::asio::executor_work_guard<IoExecutor> work{context->get_executor()};
-  std::unordered_set<std::shared_ptr<AcceptedConnection>> members = {};
+  std::unordered_set<std::shared_ptr<AcceptedConnection>> members;
   /// Connections that have begun a step and not ended it: see AcceptedConnection::end_steps().
-  std::vector<AcceptedConnection*> in_step = {};
+  std::vector<AcceptedConnection*> in_step;
   /// The server is stopping: connections read only what has arrived already.
   bool stopping = false;
   /// Looks for connections whose peers have sent or read nothing for too long, as long as there are

@@ -172,94 +172,40 @@ class SocketFile {
   struct stat made_ {};
 };
 
-/// One thread and its connections. Members other than context() belong to that thread, or, before
-/// it runs, to the one that made the worker.
-class StreamWorker {
- public:
-  StreamWorker(std::size_t thread, const StreamServerOptions& options,
-               std::atomic<std::size_t>& open)
-      : group_{.thread = thread,
-               .limits = options.limits,
-               .open = open,
-               .context = std::make_shared<asio::io_context>(1)} {}
-
-  asio::io_context& context() { return *group_.context; }
-
-  /// Serves a peer, which counts as open already.
-  void serve(IoSocket socket, std::shared_ptr<const Service> service) {
-    std::make_shared<AcceptedConnection>(std::move(socket), group_, std::move(service))->start();
+/// The connections of all serving threads, to which the listeners add.
+struct AllConnections {
+  explicit AllConnections(const StreamServerOptions& given) : options(given) {
+    assert(options.threads >= 1);
+    for (std::size_t i = 0; i < options.threads; ++i) groups.emplace_back(i, options.limits, open);
   }
 
-  /// Has the connections that are open closed after their next replies. Each has a share of `left`
-  /// until then. REQUIRES: called once.
-  void drain(const std::shared_ptr<void>& left) {
-    for (const auto& connection : group_.members) connection->leave(left);
-  }
-
-  /// Answers what has come. The context stops running when all is sent.
-  void finish() {
-    group_.stopping = true;
-    group_.end_if_empty();
-    tell_all(&AcceptedConnection::finish);
-  }
-
-  /// Has each connection do this. Some may leave the group meanwhile.
-  void tell_all(void (AcceptedConnection::*what)()) {
-    for (const auto& connection : std::vector(group_.members.begin(), group_.members.end())) {
-      (*connection.*what)();
-    }
-  }
-
- private:
-  ConnectionGroup group_;
+  const StreamServerOptions options;
+  std::atomic<std::size_t> open{0};
+  /// Each is used by its thread only. The first thread accepts.
+  std::deque<ConnectionGroup> groups;
+  /// When cannot_accept may be called again. Belongs to the first thread.
+  std::chrono::steady_clock::time_point next_report;
 };
 
-/// The connections of all workers: how many are open, and may be. Thread-safe.
-struct OpenConnections {
-  /// Counts one more, unless there are too many.
-  bool add(const Service& service) {
-    if (count.fetch_add(1) < most + service.reserve) return true;
-    count.fetch_sub(1);
-    return false;
+/// Has each connection do this. Some may leave the group meanwhile.
+void tell_all(ConnectionGroup& group, void (AcceptedConnection::*what)()) {
+  for (const auto& connection : std::vector(group.members.begin(), group.members.end())) {
+    (*connection.*what)();
   }
+}
 
-  const std::size_t most;
-  std::atomic<std::size_t> count{0};
-};
-
-/// Reports why connections cannot be accepted, from time to time. Belongs to the first worker's
-/// thread.
-class AcceptReports {
- public:
-  explicit AcceptReports(std::function<void(const std::string&)> tell) : tell_(std::move(tell)) {}
-
-  void report(const error_code& error) {
-    const auto now = std::chrono::steady_clock::now();
-    if (now < next_) return;
-    next_ = now + kAcceptReports;
-    tell_("connections wait, since none can be accepted: " + error.message());
-  }
-
- private:
-  const std::function<void(const std::string&)> tell_;
-  std::chrono::steady_clock::time_point next_;
-};
-
-/// Listens at the address of a service, and hands the connections to the workers in turn. Belongs
-/// to the first worker's thread, or, before start(), to the one that made it.
+/// Listens at the address of a service, and hands the connections to the groups in turn. Belongs
+/// to the first group's thread, or, before start(), to the one that made it.
 class Listener {
  public:
   /// Throws ListenError. `shares_port`: another listener has the port, whose share_port() was
-  /// called. `workers`, `connections` and `reports` outlive this.
-  Listener(Service service, bool shares_port, std::deque<StreamWorker>& workers,
-           OpenConnections& connections, AcceptReports& reports)
+  /// called. `all` outlives this.
+  Listener(Service service, bool shares_port, AllConnections& all)
       : service_(std::make_shared<const Service>(std::move(service))),
         address_(service_->address),
-        socket_(open(workers.front().context(), shares_port)),
+        socket_(open(*all.groups.front().context, shares_port)),
         pause_(socket_.get_executor()),
-        workers_(workers),
-        connections_(connections),
-        reports_(reports) {}
+        all_(all) {}
 
   const Service& service() const { return *service_; }
   /// With the real port.
@@ -309,15 +255,15 @@ class Listener {
 
   void accept() {
     if (!socket_.is_open()) return;
-    StreamWorker& worker = next_worker();
-    socket_.async_accept(worker.context(), [this, &worker](const error_code& error, IoSocket peer) {
+    ConnectionGroup& group = next_group();
+    socket_.async_accept(*group.context, [this, &group](const error_code& error, IoSocket peer) {
       if (!error) {
-        hand_over(std::move(peer), worker);
+        hand_over(std::move(peer), group);
         accept();
       } else if (error != asio::error::operation_aborted) {
         // Most likely the system is out of descriptors, and trying again at once would spin.
         service_->on_event(ConnectionEvent::kNotAccepted);
-        reports_.report(error);
+        report(error);
         pause_.expires_after(kAcceptPause);
         pause_.async_wait([this](const error_code& cancelled) {
           if (!cancelled) accept();
@@ -332,27 +278,34 @@ class Listener {
     error_code error;
     socket_.non_blocking(true, error);
     for (int i = 0; i <= kListenBacklog && !error; ++i) {
-      StreamWorker& worker = next_worker();
-      IoSocket peer(worker.context());
+      ConnectionGroup& group = next_group();
+      IoSocket peer(*group.context);
       socket_.accept(peer, error);
-      if (!error) hand_over(std::move(peer), worker);
+      if (!error) hand_over(std::move(peer), group);
     }
   }
 
-  StreamWorker& next_worker() { return workers_[next_++ % workers_.size()]; }
+  void report(const error_code& error) {
+    const auto now = std::chrono::steady_clock::now();
+    if (now < all_.next_report) return;
+    all_.next_report = now + kAcceptReports;
+    all_.options.cannot_accept("connections wait, since none can be accepted: " + error.message());
+  }
 
-  // A peer that is one too many is refused here: those that wait for their worker have descriptors,
+  ConnectionGroup& next_group() { return all_.groups[next_++ % all_.groups.size()]; }
+
+  // A peer that is one too many is refused here: those that wait for their thread have descriptors,
   // too.
-  void hand_over(IoSocket peer, StreamWorker& worker) {
-    if (!connections_.add(*service_)) {
+  void hand_over(IoSocket peer, ConnectionGroup& group) {
+    if (all_.open.fetch_add(1) >= all_.options.max_connections + service_->reserve) {
+      all_.open.fetch_sub(1);
       service_->on_event(ConnectionEvent::kRefused);
       if (service_->tls == nullptr) refuse(std::move(peer), service_->refusal);
       return;
     }
-    asio::dispatch(worker.context(),
-                   [service = service_, &worker, peer = std::move(peer)]() mutable {
-                     worker.serve(std::move(peer), std::move(service));
-                   });
+    asio::dispatch(*group.context, [service = service_, &group, peer = std::move(peer)]() mutable {
+      std::make_shared<AcceptedConnection>(std::move(peer), group, std::move(service))->start();
+    });
   }
 
   std::shared_ptr<const Service> service_;
@@ -360,10 +313,8 @@ class Listener {
   std::optional<SocketFile> file_;
   Acceptor socket_;
   SteadyTimer pause_;
-  std::deque<StreamWorker>& workers_;
-  std::size_t next_ = 0;
-  OpenConnections& connections_;
-  AcceptReports& reports_;
+  AllConnections& all_;
+  std::size_t next_ = 0;  // The group that gets the next peer.
 };
 
 namespace {
@@ -401,17 +352,12 @@ Listeners with_port_of(const Address& address, const Listeners& listeners) {
 }  // namespace
 
 struct StreamServer::State {
-  explicit State(const StreamServerOptions& given) : options(given) {
-    assert(options.threads >= 1);
-    for (std::size_t i = 0; i < options.threads; ++i) {
-      workers.emplace_back(i, options, connections.count);
-    }
-  }
+  explicit State(const StreamServerOptions& options) : connections(options) {}
 
   /// Runs `task` on the thread that accepts. Returns when it has, and the peers that had been
   /// accepted before are handed over.
   void run_where_accepting(const std::function<void()>& task) {
-    asio::io_context& context = workers.front().context();
+    asio::io_context& context = *connections.groups.front().context;
     std::promise<void> done;
     asio::post(context, [&] {
       task();
@@ -430,20 +376,17 @@ struct StreamServer::State {
     });
   }
 
-  /// Has each connection of the workers that still run at this time do this.
-  void tell_late_workers(std::chrono::steady_clock::time_point when,
+  /// Has each connection of the threads that still run at this time do this.
+  void tell_late_threads(std::chrono::steady_clock::time_point when,
                          void (AcceptedConnection::*what)()) {
     for (std::size_t i = 0; i < threads.size(); ++i) {
       if (threads[i].wait_until(when) == std::future_status::ready) continue;
-      StreamWorker& worker = workers[i];
-      asio::post(worker.context(), [&worker, what] { worker.tell_all(what); });
+      ConnectionGroup& group = connections.groups[i];
+      asio::post(*group.context, [&group, what] { tell_all(group, what); });
     }
   }
 
-  const StreamServerOptions options;
-  AcceptReports reports{options.cannot_accept};
-  OpenConnections connections{.most = options.max_connections};
-  std::deque<StreamWorker> workers;
+  AllConnections connections;
   Listeners listeners;  // In the order of the services.
   std::vector<std::future<void>> threads;
   bool stopped = false;
@@ -453,8 +396,8 @@ StreamServer::StreamServer(std::vector<Service> services, const StreamServerOpti
     : state_(std::make_unique<State>(options)) {
   State& state = *state_;
   for (Service& service : services) {
-    state.listeners.push_back(std::make_shared<Listener>(std::move(service), false, state.workers,
-                                                         state.connections, state.reports));
+    state.listeners.push_back(
+        std::make_shared<Listener>(std::move(service), false, state.connections));
     state.listeners.back()->start();
   }
 }
@@ -485,8 +428,7 @@ void StreamServer::replace(std::vector<Service> services, const std::function<vo
         const Listeners others = with_port_of(services[i].address, leaving);
         if (kept[i] != nullptr || others.empty() == shares_port) continue;
         for (const auto& other : others) other->share_port(true);
-        next[i] = std::make_shared<Listener>(services[i], shares_port, state.workers,
-                                             state.connections, state.reports);
+        next[i] = std::make_shared<Listener>(services[i], shares_port, state.connections);
       }
     }
     commit();
@@ -511,17 +453,17 @@ void StreamServer::start() {
   State& state = *state_;
   assert(state.threads.empty());
   try {
-    for (StreamWorker& worker : state.workers) {
+    for (ConnectionGroup& group : state.connections.groups) {
       state.threads.push_back(
-          std::async(std::launch::async, [&worker]() noexcept { worker.context().run(); }));
+          std::async(std::launch::async, [&group]() noexcept { group.context->run(); }));
     }
   } catch (const std::system_error& error) {
     // stop() would wait for the threads that there are not.
     const std::string failed = std::to_string(state.threads.size() + 1);
-    for (StreamWorker& worker : state.workers) worker.context().stop();
+    for (ConnectionGroup& group : state.connections.groups) group.context->stop();
     state.threads.clear();
     throw std::system_error(error.code(), "cannot start thread " + failed + " of " +
-                                              std::to_string(state.workers.size()));
+                                              std::to_string(state.connections.groups.size()));
   }
 }
 
@@ -534,8 +476,10 @@ void StreamServer::drain(std::chrono::milliseconds timeout) {
   // When its last share goes, the promise is broken, which ends the wait.
   auto left = std::make_shared<std::promise<void>>();
   const std::future<void> all_have_left = left->get_future();
-  for (StreamWorker& worker : state.workers) {
-    asio::post(worker.context(), [&worker, left] { worker.drain(left); });
+  for (ConnectionGroup& group : state.connections.groups) {
+    asio::post(*group.context, [&group, left] {
+      for (const auto& connection : group.members) connection->leave(left);
+    });
   }
   left.reset();
   all_have_left.wait_until(deadline);
@@ -548,20 +492,24 @@ void StreamServer::stop(std::chrono::milliseconds grace, std::chrono::millisecon
     state.listeners.clear();
     return;
   }
-  // From here on a client that comes is refused at once, not left waiting. What ends a worker is
+  // From here on a client that comes is refused at once, not left waiting. What ends a thread is
   // posted after all connections that another has handed to it, so that these are served as well.
   state.stop_accepting(state.listeners);
   const auto end_of_grace = std::chrono::steady_clock::now() + grace;
-  for (StreamWorker& worker : state.workers) {
-    asio::post(worker.context(), [&worker] { worker.finish(); });
+  for (ConnectionGroup& group : state.connections.groups) {
+    asio::post(*group.context, [&group] {
+      group.stopping = true;
+      group.end_if_empty();
+      tell_all(group, &AcceptedConnection::finish);
+    });
   }
-  state.tell_late_workers(end_of_grace, &AcceptedConnection::finish_begun);
-  state.tell_late_workers(end_of_grace + last_replies, &AcceptedConnection::close);
+  state.tell_late_threads(end_of_grace, &AcceptedConnection::finish_begun);
+  state.tell_late_threads(end_of_grace + last_replies, &AcceptedConnection::close);
   for (std::future<void>& thread : state.threads) thread.get();
 }
 
 std::size_t StreamServer::connections() const {
-  return state_->connections.count.load();
+  return state_->connections.open.load();
 }
 
 }  // namespace sluice
