@@ -2,10 +2,9 @@
 
 #include <sys/un.h>
 
-#include <compare>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <string>
 
 namespace sluice {
@@ -24,9 +23,9 @@ struct TlsOptions {
   std::string server_name = {};
   /// Accept any certificate.
   bool insecure = false;
-
-  friend auto operator<=>(const TlsOptions&, const TlsOptions&) = default;
 };
+
+class TlsContext;
 
 /// A server to connect to: a host's name or numeric address and a port, or a Unix socket's path.
 struct Endpoint {
@@ -35,7 +34,8 @@ struct Endpoint {
   std::uint16_t port = 0;
   /// If it is not empty, host and port are not used.
   std::string unix_path = {};
-  std::optional<TlsOptions> tls = {};
+  /// Null: without TLS. Endpoints that are copied from one share it.
+  std::shared_ptr<TlsContext> tls = {};
 
   friend bool operator==(const Endpoint&, const Endpoint&) = default;
 

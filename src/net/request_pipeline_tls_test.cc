@@ -85,13 +85,14 @@ class TlsPeer {
 
 class RequestPipelineTlsTest : public RequestPipelineFixture {
  protected:
-  PipelineOptions trusting(const std::filesystem::path& ca) const {
+  PipelineOptions with(TlsOptions tls) const {
     PipelineOptions options = patient(server_.endpoint());
-    options.endpoint.tls = TlsOptions{.ca_file = ca};
+    options.endpoint.tls = std::make_shared<TlsContext>(std::move(tls));
     // Only one attempt is looked at.
     options.least_pause = options.most_pause = kNever;
     return options;
   }
+  PipelineOptions trusting(const std::filesystem::path& ca) const { return with({.ca_file = ca}); }
   PipelineOptions trusting() const { return trusting(files_.ca); }
 
   /// Opens, and accepts the connection.
@@ -135,8 +136,8 @@ TEST_F(RequestPipelineTlsTest, SpeaksToAServerWhoseCertificateIsForItsAddress) {
 
 // A zone names a network interface of this machine.
 TEST_F(RequestPipelineTlsTest, AnAddressIsCheckedWithoutItsZone) {
-  TlsClient client({.host = "fe80::1%lo", .port = 1, .tls = TlsOptions{.ca_file = files_.ca}});
-  const std::unique_ptr<SSL, decltype(&SSL_free)> ssl(SSL_new(client.context().native_handle()),
+  TlsClient client({.host = "fe80::1%lo", .port = 1, .tls = trusting().endpoint.tls});
+  const std::unique_ptr<SSL, decltype(&SSL_free)> ssl(SSL_new(client.context()->native_handle()),
                                                       SSL_free);
   client.prepare(ssl.get());
   char* const checked = X509_VERIFY_PARAM_get1_ip_asc(SSL_get0_param(ssl.get()));
@@ -196,9 +197,7 @@ TEST_F(RequestPipelineTlsTest, TrustsTheAuthorityThatItsFileHasNow) {
 TEST_F(RequestPipelineTlsTest, RefusesACertificateForAnotherHost) {
   for (const auto& [name, error] :
        {std::pair("other.example", "hostname mismatch"), {"127.0.0.2", "IP address mismatch"}}) {
-    PipelineOptions options = trusting();
-    options.endpoint.tls->server_name = name;
-    EXPECT_FALSE(meet(options).shake_hands());
+    EXPECT_FALSE(meet(with({.ca_file = files_.ca, .server_name = name})).shake_hands());
     ASSERT_TRUE(await_downs(1));
     EXPECT_EQ(downs().at(0), "cannot agree on TLS with " + server_.endpoint().text() +
                                  ": its certificate is not accepted for " + name + ": " + error);
@@ -208,10 +207,8 @@ TEST_F(RequestPipelineTlsTest, RefusesACertificateForAnotherHost) {
 }
 
 TEST_F(RequestPipelineTlsTest, AnyCertificateWillDoWhereNothingIsChecked) {
-  PipelineOptions options = trusting(files_.stranger_ca);
-  options.endpoint.tls->insecure = true;
-  options.endpoint.tls->server_name = "other.example";
-  TlsPeer peer = agree(options);
+  TlsPeer peer = agree(
+      with({.ca_file = files_.stranger_ca, .server_name = "other.example", .insecure = true}));
   EXPECT_EQ(peer.name(), "other.example");
   expect_answer(peer);
 }
@@ -270,30 +267,30 @@ TEST_F(RequestPipelineTlsTest, TheEndIsNoticed) {
 }
 
 TEST_F(RequestPipelineTlsTest, FilesThatCannotBeUsedAreNamed) {
-  const auto with = [](const TlsOptions& tls) {
-    return Endpoint{.host = "127.0.0.1", .port = 1, .tls = tls};
+  const auto endpoint = [](const TlsOptions& tls) {
+    return Endpoint{.host = "127.0.0.1", .port = 1, .tls = std::make_shared<TlsContext>(tls)};
   };
   const std::string key = files_.client_key;
   const std::string pem = files_.client;
-  EXPECT_EQ(misuse(with({.ca_file = "/no/ca.pem"})),
+  EXPECT_EQ(misuse(endpoint({.ca_file = "/no/ca.pem"})),
             "TLS to 127.0.0.1:1: the CA file /no/ca.pem cannot be used: No such file or directory");
-  EXPECT_EQ(misuse(with({.ca_file = key})), "TLS to 127.0.0.1:1: the CA file " + key +
-                                                " cannot be used: no certificate or crl found");
-  EXPECT_EQ(misuse(with({.certificate_file = key, .key_file = key})),
+  EXPECT_EQ(misuse(endpoint({.ca_file = key})), "TLS to 127.0.0.1:1: the CA file " + key +
+                                                    " cannot be used: no certificate or crl found");
+  EXPECT_EQ(misuse(endpoint({.certificate_file = key, .key_file = key})),
             "TLS to 127.0.0.1:1: the certificate file " + key +
                 " cannot be used: it has no certificate in PEM");
-  EXPECT_EQ(misuse(with({.certificate_file = pem})),
+  EXPECT_EQ(misuse(endpoint({.certificate_file = pem})),
             "TLS to 127.0.0.1:1: the key in " + pem +
                 " cannot be used: it has no private key without a passphrase in PEM");
-  EXPECT_EQ(misuse(with({.certificate_file = pem, .key_file = files_.server_key.native()})),
+  EXPECT_EQ(misuse(endpoint({.certificate_file = pem, .key_file = files_.server_key.native()})),
             "TLS to 127.0.0.1:1: the key in " + files_.server_key.native() +
                 " cannot be used: key values mismatch");
-  EXPECT_EQ(misuse(with({.key_file = key})),
+  EXPECT_EQ(misuse(endpoint({.key_file = key})),
             "TLS to 127.0.0.1:1: the key file " + key + " needs a certificate file beside it");
   EXPECT_EQ(
-      misuse({.unix_path = "/tmp/x", .tls = TlsOptions{}}),
+      misuse({.unix_path = "/tmp/x", .tls = std::make_shared<TlsContext>(TlsOptions{})}),
       "TLS to unix:/tmp/x: a server name is needed, to compare the server's certificate with");
-  EXPECT_EQ(misuse(with({.server_name = std::string(256, 'x')})),
+  EXPECT_EQ(misuse(endpoint({.server_name = std::string(256, 'x')})),
             "TLS to 127.0.0.1:1: the server name has 256 bytes, at most 255");
 }
 

@@ -4,13 +4,9 @@
 #include <openssl/x509v3.h>
 
 #include <algorithm>
-#include <array>
 #include <boost/asio/ip/address.hpp>
 #include <boost/asio/ssl/context.hpp>
 #include <cassert>
-#include <filesystem>
-#include <map>
-#include <mutex>
 #include <new>
 #include <stdexcept>
 #include <system_error>
@@ -22,7 +18,6 @@ namespace {
 
 namespace ssl = boost::asio::ssl;
 using boost::system::error_code;
-using FileTimes = std::array<std::filesystem::file_time_type, 3>;
 
 constexpr std::size_t kMaxNameBytes = TLSEXT_MAXLEN_host_name;
 
@@ -45,78 +40,40 @@ void load_files(ssl::context& context, const TlsOptions& tls) {
   }
 }
 
-std::shared_ptr<ssl::context> make_context(const Endpoint& endpoint) {
+std::shared_ptr<ssl::context> make_context(const TlsOptions& tls) {
   auto context = std::make_shared<ssl::context>(ssl::context::tls_client);
   ::SSL_CTX* const handle = context->native_handle();
   ::SSL_CTX_set_min_proto_version(handle, TLS1_2_VERSION);
   ::SSL_CTX_set_options(handle, SSL_OP_NO_RENEGOTIATION | SSL_OP_IGNORE_UNEXPECTED_EOF);
-  context->set_verify_mode(endpoint.tls->insecure ? ssl::verify_none : ssl::verify_peer);
-  try {
-    load_files(*context, *endpoint.tls);
-  } catch (const std::runtime_error& error) {
-    refuse(endpoint, error.what());
-  }
+  context->set_verify_mode(tls.insecure ? ssl::verify_none : ssl::verify_peer);
+  load_files(*context, tls);
   return context;
-}
-
-/// When each file was changed last.
-FileTimes times_of(const TlsOptions& tls) {
-  FileTimes times{};
-  std::error_code ignored;
-  if (!tls.ca_file.empty()) times[0] = std::filesystem::last_write_time(tls.ca_file, ignored);
-  if (!tls.certificate_file.empty()) {
-    times[1] = std::filesystem::last_write_time(tls.certificate_file, ignored);
-  }
-  if (!tls.key_file.empty()) times[2] = std::filesystem::last_write_time(tls.key_file, ignored);
-  return times;
-}
-
-std::mutex& files_mutex() {
-  static std::mutex mutex;
-  return mutex;
 }
 
 }  // namespace
 
-/// What the files hold, for all clients with equal options: reading the system's certificates takes
-/// tens of milliseconds, too long for a worker thread each time that a cluster changes.
-struct TlsClient::Files {
-  // Guarded by files_mutex().
-  std::shared_ptr<ssl::context> context;
-  FileTimes times;
-};
-
-std::shared_ptr<TlsClient::Files> TlsClient::shared_files(const Endpoint& endpoint) {
-  const std::lock_guard lock(files_mutex());
-  static std::map<TlsOptions, std::weak_ptr<Files>> all;  // Guarded by files_mutex().
-  std::erase_if(all, [](const auto& entry) { return entry.second.expired(); });
-  if (const auto known = all.find(*endpoint.tls); known != all.end()) {
-    if (auto files = known->second.lock()) return files;
+std::shared_ptr<ssl::context> TlsContext::current() {
+  const std::lock_guard lock(mutex_);
+  const auto time_of = [](const std::string& file) {
+    std::error_code ignored;
+    return std::filesystem::last_write_time(file, ignored);
+  };
+  const FileTimes times{time_of(options.ca_file), time_of(options.certificate_file),
+                        time_of(options.key_file)};
+  if (context_ != nullptr && times == times_) return context_;
+  try {
+    context_ = make_context(options);
+    times_ = times;
+  } catch (const std::runtime_error&) {
+    if (context_ == nullptr) throw;
+    // Perhaps not all of them have been replaced yet: the next handshake looks again.
   }
-  const FileTimes times = times_of(*endpoint.tls);  // First: they may change meanwhile.
-  auto files = std::make_shared<Files>(Files{make_context(endpoint), times});
-  all[*endpoint.tls] = files;
-  return files;
+  return context_;
 }
 
-ssl::context& TlsClient::context() {
-  const std::lock_guard lock(files_mutex());
-  const FileTimes times = times_of(*endpoint_.tls);
-  if (times != files_->times) {
-    try {
-      files_->context = make_context(endpoint_);
-      files_->times = times;
-    } catch (const std::runtime_error&) {
-      // Perhaps not all of them have been replaced yet: the next handshake looks again.
-    }
-  }
-  context_ = files_->context;
-  return *context_;
-}
-
-TlsClient::TlsClient(const Endpoint& endpoint) : endpoint_(endpoint) {
-  assert(endpoint.tls);
-  const TlsOptions& tls = *endpoint.tls;
+TlsClient::TlsClient(const Endpoint& endpoint) : tls_(endpoint.tls) {
+  assert(tls_ != nullptr);
+  const TlsOptions& tls = tls_->options;
   server_name_ = tls.server_name.empty() ? endpoint.host : tls.server_name;
   if (!endpoint.unix_path.empty()) server_name_ = tls.server_name;
   if (server_name_.empty() && !tls.insecure) {
@@ -131,7 +88,11 @@ TlsClient::TlsClient(const Endpoint& endpoint) : endpoint_(endpoint) {
   name_is_address_ = !is_name;
   // No certificate names a zone of this machine, and OpenSSL takes no address with one.
   if (name_is_address_) server_name_.resize(std::min(server_name_.find('%'), server_name_.size()));
-  files_ = shared_files(endpoint);
+  try {
+    tls_->current();
+  } catch (const std::runtime_error& error) {
+    refuse(endpoint, error.what());
+  }
 }
 
 void TlsClient::prepare(SSL* ssl) const {

@@ -2,7 +2,10 @@
 
 #include <openssl/types.h>
 
+#include <array>
+#include <filesystem>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "net/endpoint.h"
@@ -13,18 +16,36 @@ class context;
 
 namespace sluice {
 
-/// The TLS settings for one server, whose certificate is checked. Objects that exist at the same
-/// time and have equal options share the contents of the files, which are read again after they
-/// have changed.
+/// How to speak TLS to servers, with what the files hold: shared by the endpoints of a store, since
+/// reading the system's certificates takes tens of milliseconds, too long for a worker thread each
+/// time that a cluster changes. Thread-safe.
+class TlsContext final {
+ public:
+  explicit TlsContext(TlsOptions given) : options(std::move(given)) {}
+
+  const TlsOptions options;
+
+  /// With the files as they are now, which are read if they have changed; where they cannot be
+  /// used, as they were. Throws std::runtime_error, one sentence, if they never could be used.
+  std::shared_ptr<boost::asio::ssl::context> current();
+
+ private:
+  using FileTimes = std::array<std::filesystem::file_time_type, 3>;
+
+  std::mutex mutex_;
+  std::shared_ptr<boost::asio::ssl::context> context_;
+  FileTimes times_;  // When each file was changed last, before it was read.
+};
+
+/// The TLS settings for one server, whose certificate is checked.
 class TlsClient final {
  public:
   /// REQUIRES: endpoint.tls. Throws std::runtime_error where a file cannot be used, or where there
   /// is no name to check: one sentence that says which.
   explicit TlsClient(const Endpoint& endpoint);
 
-  /// With the files as they are now; where they cannot be used, as they were. Called before each
-  /// TLS handshake. Valid until the next call.
-  boost::asio::ssl::context& context();
+  /// Called before each TLS handshake: see TlsContext.
+  std::shared_ptr<boost::asio::ssl::context> context() { return tls_->current(); }
   /// Sets the server name to request and to check. Called for each new stream before its TLS
   /// handshake.
   void prepare(SSL* ssl) const;
@@ -33,12 +54,7 @@ class TlsClient final {
   std::string refusal(SSL* ssl) const;
 
  private:
-  struct Files;
-  static std::shared_ptr<Files> shared_files(const Endpoint& endpoint);
-
-  const Endpoint endpoint_;
-  std::shared_ptr<Files> files_;
-  std::shared_ptr<boost::asio::ssl::context> context_;
+  const std::shared_ptr<TlsContext> tls_;
   std::string server_name_;
   bool name_is_address_ = false;
 };

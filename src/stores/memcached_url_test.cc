@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "net/tls_client.h"
 #include "servers/certificates.h"
 #include "servers/memcached_server.h"
 #include "stores/stores.h"
@@ -37,12 +38,12 @@ TEST(MemcachedUrl, ReadsServersAndOptions) {
   EXPECT_EQ(options.servers[0].text(), "a:11211");
   EXPECT_EQ(options.servers[1].text(), "b:1");
   EXPECT_EQ(options.servers[2].text(), "[::1]:2");
-  ASSERT_TRUE(options.servers[2].tls.has_value());
-  EXPECT_EQ(options.servers[2].tls->ca_file, "ca.pem");
-  EXPECT_EQ(options.servers[2].tls->certificate_file, "c.pem");
-  EXPECT_EQ(options.servers[2].tls->key_file, "k.pem");
-  EXPECT_EQ(options.servers[2].tls->server_name, "cache");
-  EXPECT_TRUE(options.servers[2].tls->insecure);
+  ASSERT_NE(options.servers[2].tls, nullptr);
+  EXPECT_EQ(options.servers[2].tls->options.ca_file, "ca.pem");
+  EXPECT_EQ(options.servers[2].tls->options.certificate_file, "c.pem");
+  EXPECT_EQ(options.servers[2].tls->options.key_file, "k.pem");
+  EXPECT_EQ(options.servers[2].tls->options.server_name, "cache");
+  EXPECT_TRUE(options.servers[2].tls->options.insecure);
   EXPECT_EQ(options.prefix, "app");
   EXPECT_EQ(options.deadline, std::chrono::milliseconds(20));
   EXPECT_EQ(options.connections, 3U);

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "net/tls_client.h"
 #include "servers/redis_server.h"
 #include "stores/stores.h"
 #include "testing/error_of.h"
@@ -45,8 +46,8 @@ TEST(RedisUrl, HasDefaults) {
 
 TEST(RedisUrl, ValkeyIsAnotherName) {
   EXPECT_THAT(servers_of(read("valkey://cache/3")), ElementsAre("cache:6379"));
-  EXPECT_FALSE(read("valkey://cache").servers[0].tls.has_value());
-  EXPECT_TRUE(read("valkeys://cache").servers[0].tls.has_value());
+  EXPECT_EQ(read("valkey://cache").servers[0].tls, nullptr);
+  EXPECT_NE(read("valkeys://cache").servers[0].tls, nullptr);
 }
 
 TEST(RedisUrl, SentinelsHaveAUserAndAPasswordOfTheirOwn) {
@@ -83,21 +84,21 @@ TEST(RedisUrl, ReadsAServerAndItsOptions) {
 
 TEST(RedisUrl, ReadsTls) {
   const auto bare = read("rediss://cache").servers.at(0).tls;
-  ASSERT_TRUE(bare.has_value());
-  EXPECT_EQ(bare->ca_file, "");
-  EXPECT_FALSE(bare->insecure);
+  ASSERT_NE(bare, nullptr);
+  EXPECT_EQ(bare->options.ca_file, "");
+  EXPECT_FALSE(bare->options.insecure);
   for (const std::string url : {"rediss://cache?", "redis+cluster://cache?tls=yes&",
                                 "redis+sentinel://cache/it?tls=yes&"}) {
     const auto tls =
         read(url + "ca=ca.pem&cert=own.pem&key=own.key&server_name=name&verify=no").servers[0].tls;
-    ASSERT_TRUE(tls.has_value()) << url;
-    EXPECT_EQ(tls->ca_file, "ca.pem");
-    EXPECT_EQ(tls->certificate_file, "own.pem");
-    EXPECT_EQ(tls->key_file, "own.key");
-    EXPECT_EQ(tls->server_name, "name");
-    EXPECT_TRUE(tls->insecure);
+    ASSERT_NE(tls, nullptr) << url;
+    EXPECT_EQ(tls->options.ca_file, "ca.pem");
+    EXPECT_EQ(tls->options.certificate_file, "own.pem");
+    EXPECT_EQ(tls->options.key_file, "own.key");
+    EXPECT_EQ(tls->options.server_name, "name");
+    EXPECT_TRUE(tls->options.insecure);
   }
-  EXPECT_FALSE(read("redis+cluster://cache?tls=no").servers[0].tls.has_value());
+  EXPECT_EQ(read("redis+cluster://cache?tls=no").servers[0].tls, nullptr);
 }
 
 TEST(RedisUrl, ReadsSentinels) {

@@ -4,15 +4,18 @@
 #include <random>
 #include <sstream>
 
+#include "net/tls_client.h"
+
 namespace sluice {
 
-std::optional<TlsOptions> read_tls(StoreUrl& url, bool wanted) {
-  if (!wanted) return std::nullopt;
-  return TlsOptions{.ca_file = url.text_option("ca").value_or(""),
-                    .certificate_file = url.text_option("cert").value_or(""),
-                    .key_file = url.text_option("key").value_or(""),
-                    .server_name = url.text_option("server_name").value_or(""),
-                    .insecure = !url.yes_no_option("verify", true)};
+std::shared_ptr<TlsContext> read_tls(StoreUrl& url, bool wanted) {
+  if (!wanted) return nullptr;
+  return std::make_shared<TlsContext>(
+      TlsOptions{.ca_file = url.text_option("ca").value_or(""),
+                 .certificate_file = url.text_option("cert").value_or(""),
+                 .key_file = url.text_option("key").value_or(""),
+                 .server_name = url.text_option("server_name").value_or(""),
+                 .insecure = !url.yes_no_option("verify", true)});
 }
 
 std::chrono::nanoseconds read_deadline(StoreUrl& url, const StoreOptions& options) {

@@ -2,7 +2,7 @@
 
 #include <chrono>
 #include <cstddef>
-#include <optional>
+#include <memory>
 #include <string>
 
 #include "net/endpoint.h"
@@ -14,7 +14,7 @@ namespace sluice {
 /// Options that the URLs of all stores on servers have in common. All functions throw StoreError.
 
 /// ca, cert, key, server_name and verify=no if `wanted`; else reads no option and returns nothing.
-std::optional<TlsOptions> read_tls(StoreUrl& url, bool wanted);
+std::shared_ptr<TlsContext> read_tls(StoreUrl& url, bool wanted);
 
 /// deadline=, from 1 ms to a minute; by default 10 ms. In virtual time at least five seconds: in a
 /// replay no caller waits, and a server that takes longer counts as lost.

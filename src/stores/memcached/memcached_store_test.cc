@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "net/tls_client.h"
 #include "servers/certificates.h"
 #include "servers/memcached_server.h"
 #include "sluice/limit.h"
@@ -300,8 +301,8 @@ TEST(MemcachedStore, SpeaksTlsAndShowsItsCertificate) {
   const MemcachedServer server({.tls = true, .client_certificates = true});
   const auto& files = servers::certificates();
   MemcachedOptions over_tls = options({&server});
-  over_tls.servers[0].tls = TlsOptions{
-      .ca_file = files.ca, .certificate_file = files.client, .key_file = files.client_key};
+  over_tls.servers[0].tls = std::make_shared<TlsContext>(TlsOptions{
+      .ca_file = files.ca, .certificate_file = files.client, .key_file = files.client_key});
   MemcachedStore store(over_tls);
   Keys keys(store, "sliding_log 2000/3000w & sliding_log 2000/2999w");
   EXPECT_EQ(keys.take("k", kNow, 2).remaining, 1'998);
@@ -316,7 +317,7 @@ TEST(MemcachedStore, SpeaksTlsAndShowsItsCertificate) {
 
 TEST(MemcachedStore, AFileThatCannotBeUsedIsAnError) {
   MemcachedOptions over_tls{.servers = {{.host = "127.0.0.1", .port = 1}}};
-  over_tls.servers[0].tls = TlsOptions{.ca_file = "/no/ca.pem"};
+  over_tls.servers[0].tls = std::make_shared<TlsContext>(TlsOptions{.ca_file = "/no/ca.pem"});
   EXPECT_THAT(error_of([&] { MemcachedStore{over_tls}; }), HasSubstr("/no/ca.pem"));
 }
 

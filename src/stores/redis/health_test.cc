@@ -8,6 +8,7 @@
 #include <chrono>
 #include <string>
 
+#include "net/tls_client.h"
 #include "servers/await.h"
 #include "servers/redis_sentinel.h"
 #include "testing/error_of.h"
@@ -84,7 +85,7 @@ TEST(RedisStoreHealth, NamesAServerThatIsNotWhatTheUrlSays) {
   RedisOptions with_tls = cluster;
   RedisOptions sentinel = cluster;
   cluster.topology = Topology::kCluster;
-  with_tls.servers[0].tls = TlsOptions{.insecure = true};
+  with_tls.servers[0].tls = std::make_shared<TlsContext>(TlsOptions{.insecure = true});
   sentinel.topology = Topology::kSentinel;
   sentinel.primary_name = "it";
   for (const auto& [options, error] :

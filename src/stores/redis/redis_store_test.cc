@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "net/tls_client.h"
 #include "servers/await.h"
 #include "servers/certificates.h"
 #include "testing/error_of.h"
@@ -118,10 +119,8 @@ TEST(RedisStore, GivesItsPasswordAndSelectsItsDatabase) {
 TEST(RedisStore, ALoneCallersLargeBatchIsAnsweredOverTls) {
   const RedisServer server({.tls = true});
   RedisOptions options = options_for(server);
-  options.servers[0].tls = TlsOptions{.ca_file = servers::certificates().ca,
-                                      .certificate_file = {},
-                                      .key_file = {},
-                                      .server_name = {}};
+  options.servers[0].tls =
+      std::make_shared<TlsContext>(TlsOptions{.ca_file = servers::certificates().ca});
   Limited limited(options, "token_bucket 10/1h");
   limited.check("up");
   std::vector<std::string> keys;

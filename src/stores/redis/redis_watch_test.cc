@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "net/tls_client.h"
 #include "servers/await.h"
 #include "servers/certificates.h"
 #include "servers/redis_cluster.h"
@@ -302,7 +303,8 @@ TEST(RedisWatch, HearsThroughTlsWithAPassword) {
   const RedisServer server({.password = "open-sesame", .tls = true});
   RedisOptions options = options_for(server);
   options.password = "open-sesame";
-  options.servers[0].tls = TlsOptions{.ca_file = servers::certificates().ca};
+  options.servers[0].tls =
+      std::make_shared<TlsContext>(TlsOptions{.ca_file = servers::certificates().ca});
   Permits permits(options);
   Bell bell;
   const auto watch = permits.watch("k", bell.ring());
