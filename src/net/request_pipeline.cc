@@ -25,8 +25,9 @@ constexpr std::chrono::milliseconds kLookAgain{1};
 
 }  // namespace
 
-/// One coroutine connects, receives, and waits before it connects again; while the connection is
-/// up, another one sends.
+/// One coroutine, run(), connects, serves, and pauses before it connects again. Only it gives a
+/// connection up: what goes wrong elsewhere calls fail(), which makes serve() end. serve() receives
+/// and, at the same time, sends.
 class RequestPipeline::State final : public std::enable_shared_from_this<State> {
  public:
   using Clock = IoContext::Clock;
@@ -42,7 +43,8 @@ class RequestPipeline::State final : public std::enable_shared_from_this<State> 
         timer_(context, [this] { on_time(); }),
         silence_(context, [this] { on_silence(); }),
         work_(context),
-        wake_(executor_) {
+        may_send_(executor_),
+        pause_over_(executor_) {
     assert(options_.max_in_flight > 0);
   }
 
@@ -93,15 +95,13 @@ class RequestPipeline::State final : public std::enable_shared_from_this<State> 
   IoTimer timer_;    // At the end of the time for an attempt, or of a pause.
   IoTimer silence_;  // When a command will have been in flight for too long.
   IoContext::Work work_;
-  std::optional<Failure> failure_;  // Set: the coroutines end, and run() gives the connection up.
+  std::optional<Failure> failure_;  // Set by fail(), until run() has given the connection up.
   std::optional<CommandQueue> queue_;
   std::size_t handshake_replies_ = 0;
   std::size_t handshake_answered_ = 0;  // How many replies to the handshake have arrived.
   Clock::time_point up_since_;
-  // The sending coroutine waits for it until there is something to send; run() waits for it during
-  // a pause.
-  IoEvent wake_;
-  bool sender_waits_ = false;
+  IoEvent may_send_;    // Something is to be sent, commands may be, or serve() must end.
+  IoEvent pause_over_;  // run() goes on.
   std::optional<Clock::time_point> sending_since_;  // The socket has taken nothing since then.
 };
 
@@ -128,7 +128,7 @@ IoTask<void> RequestPipeline::State::run(std::shared_ptr<State> /*self*/) {
     if (!failure_) co_await serve();
     if (phase_ == Phase::kEnded) break;
     timer_.set(give_up());
-    co_await wake_.wait();
+    co_await pause_over_.wait();
   }
 }
 
@@ -162,12 +162,10 @@ IoTask<void> RequestPipeline::State::receive() {
 IoTask<void> RequestPipeline::State::send() {
   while (!failure_) {
     if (queue_->unsent().empty()) {
-      sender_waits_ = true;
-      co_await wake_.wait();
-      // On an idle connection, flush() has woken it. What has arrived is received before it goes
-      // on: if the server has closed the connection, no command is taken for it.
+      co_await may_send_.wait();
+      // flush() has found the connection idle. receive() comes first: if it learns that the server
+      // has closed the connection, no command is taken for it.
       if (queue_->unsent().empty()) co_await boost::asio::post(kAwait);
-      sender_waits_ = false;
       take_commands();
       continue;
     }
@@ -220,13 +218,11 @@ void RequestPipeline::State::flush() {
   work_.set(true);
   const bool is_idle = queue_->in_flight() == 0 && queue_->unsent().empty();
   if (!is_idle) return take_commands();
-  // send() takes the commands, after receive() has received what has arrived: the server may have
-  // closed the connection.
-  if (sender_waits_) wake_.notify();
+  may_send_.notify();  // send() takes them, after what has arrived.
 }
 
-/// Takes commands from the user, and wakes send() if it waits for them. Takes none while earlier
-/// ones are unsent: send() then calls this when it has sent them.
+/// Takes commands from the user. Takes none while earlier ones are unsent: send() then calls this
+/// when it has sent them.
 void RequestPipeline::State::take_commands() {
   if (!is_up() || !queue_->unsent().empty()) return;
   while (queue_->in_flight() < options_.max_in_flight && queue_->unsent().size() < kUnsentBytes) {
@@ -237,11 +233,11 @@ void RequestPipeline::State::take_commands() {
   const auto since = queue_->waiting_since();
   work_.set(since.has_value());
   if (since && !silence_.is_set()) silence_.set_at(*since + options_.silence_timeout);
-  if (sender_waits_ && !queue_->unsent().empty()) wake_.notify();
+  if (!queue_->unsent().empty()) may_send_.notify();
 }
 
 void RequestPipeline::State::on_time() {
-  if (phase_ == Phase::kBackoff) return wake_.notify();
+  if (phase_ == Phase::kBackoff) return pause_over_.notify();
   const std::string limit = " within " + std::to_string(options_.connect_timeout.count()) + " ms";
   fail({.why = phase_ == Phase::kConnecting
                    ? "cannot " + stream_->doing() + limit
@@ -274,8 +270,8 @@ void RequestPipeline::State::reconnect(std::string_view why) {
   fail({.why = std::string(why), .must_pause = true});
 }
 
-/// Makes the coroutines end, so that run() gives the connection up. Only the first failure counts:
-/// others follow from it.
+/// Makes serve() or connect() end, so that run() gives the connection up. Only the first failure
+/// counts: others follow from it.
 void RequestPipeline::State::fail(Failure failure) {
   if (failure_) return;
   failure_ = std::move(failure);
@@ -283,7 +279,7 @@ void RequestPipeline::State::fail(Failure failure) {
   // With commands in flight, reset the connection: otherwise the kernel would go on sending them,
   // and the server might execute them much later.
   stream_->close(!failure_->has_ended && queue_ && queue_->in_flight() != 0);
-  wake_.notify();
+  may_send_.notify();
 }
 
 /// Returns how long to wait before the next attempt.
@@ -323,7 +319,8 @@ void RequestPipeline::State::end() {
   silence_.cancel();
   work_.set(false);
   stream_->close(false);
-  wake_.notify();
+  may_send_.notify();
+  pause_over_.notify();
   lose_all("the connection to " + server_ + " was closed by its own side", true);
 }
 
