@@ -89,14 +89,14 @@ void AcceptedConnection::on_read(const error_code& error, std::size_t bytes) {
   reading_ = false;
   peer_ended_ = error == asio::error::eof;
   if (error && !peer_ended_ && error != asio::error::operation_aborted) return close();
-  if (lingering_) {
+  if (phase_ == Phase::kLingering) {
     if (peer_ended_ || is_not_awaited()) return close();
   } else {
     received().commit(bytes);
     if (group_.stopping) last_bytes_ -= std::min(bytes, last_bytes_);
     no_more_input_ = no_more_input_ || peer_ended_;
     if (tls_) open_received();
-    if (handler_ != nullptr && !answers_in_wake_ && !held_ && !closing_) answer();
+    answer();
   }
   end_step_soon();
 }
@@ -106,13 +106,13 @@ void AcceptedConnection::open_received() {
   if (handler_ == nullptr) {
     const bool is_done = tls_->shake_hands();
     if (tls_->has_failed()) {
-      closing_ = true;
+      phase_ = Phase::kClosing;
       service_->on_event(ConnectionEvent::kHandshakeFailed);
     }
     if (!is_done) return;
     make_handler();
   }
-  if (!answers_in_wake_) fill_input();
+  if (!awaits_wake_) fill_input();
 }
 
 /// Decrypts what has been received, as far as there is room. Returns whether that gave any input.
@@ -120,9 +120,9 @@ void AcceptedConnection::open_received() {
 /// After a wrong record nothing can be encrypted any more. So the replies that have been made are
 /// sent first, the handler does not wait for a store meanwhile, and requests that have not been
 /// answered yet are ignored: none is carried out whose reply could not be sent.
-/// REQUIRES: !answers_in_wake_.
+/// REQUIRES: !awaits_wake_.
 bool AcceptedConnection::fill_input() {
-  assert(!answers_in_wake_);
+  assert(!awaits_wake_);
   bool has_filled = false;
   if (!output_.empty() && tls_->has_unopened()) send_output();
   if (!socket_.is_open()) return false;
@@ -134,10 +134,10 @@ bool AcceptedConnection::fill_input() {
   }
   no_more_input_ = no_more_input_ || tls_->has_ended();
   if (tls_->has_failed()) {
-    closing_ = true;
+    phase_ = Phase::kClosing;
     input_.consume(input_.unread().size());
   }
-  return has_filled && !closing_;
+  return has_filled && phase_ == Phase::kOpen;
 }
 
 void AcceptedConnection::on_written(const error_code& error, std::size_t bytes) {
@@ -152,19 +152,20 @@ void AcceptedConnection::on_written(const error_code& error, std::size_t bytes) 
   }
   if (held_ && pending_bytes() <= max_pending_bytes() / 2) {
     held_ = false;
-    if (!answers_in_wake_ && !closing_) answer();
+    answer();
   }
   end_step_soon();
 }
 
 void AcceptedConnection::on_wake() {
-  if (!std::exchange(answers_in_wake_, false)) return;
-  if (!held_ && !closing_) answer();
+  if (!std::exchange(awaits_wake_, false)) return;
+  answer();
   end_step_soon();
 }
 
-/// Lets the handler answer the requests in input_, as far as it can in this turn.
+/// Lets the handler answer the requests in input_, as far as it can now and in this turn.
 void AcceptedConnection::answer() {
+  if (handler_ == nullptr || awaits_wake_ || held_ || phase_ != Phase::kOpen) return;
   using Next = StreamHandler::Next;
   const auto turn_end = SteadyTimer::clock_type::now() + kTurn;
   bool more = true;
@@ -175,8 +176,8 @@ void AcceptedConnection::answer() {
     progress = handler_->on_data(input_.unread(), output_);
     has_written = has_written || output_.size() != before;
     input_.consume(progress.consumed);
-    answers_in_wake_ = progress.next == Next::kLater;
-    closing_ = progress.next == Next::kClose;
+    awaits_wake_ = progress.next == Next::kLater;
+    if (progress.next == Next::kClose) phase_ = Phase::kClosing;
     amid_reply_ = progress.is_amid_reply;
     more = progress.next == Next::kMore;
     if (progress.next == Next::kNeedMore && input_.is_full()) return close();
@@ -186,7 +187,7 @@ void AcceptedConnection::answer() {
     }
     if (output_.size() >= kSendBytes) send_output();
     if (more && SteadyTimer::clock_type::now() >= turn_end) {
-      answers_in_wake_ = true;
+      awaits_wake_ = true;
       wrote_ = has_written;
       go_on_after_others();
       break;
@@ -196,7 +197,7 @@ void AcceptedConnection::answer() {
   if (has_deadline && !handler_->awaits_login()) login_deadline_ = SteadyTimer::time_point::max();
   const bool has_answered_all =
       progress.next == Next::kNeedMore && !progress.has_part && input_.unread().empty();
-  if (leaving_ && has_written && has_answered_all) closing_ = true;
+  if (leaving_ && has_written && has_answered_all) phase_ = Phase::kClosing;
   await_input(progress.has_part, has_written);
 }
 
@@ -235,20 +236,20 @@ void AcceptedConnection::watch_login(SteadyTimer::time_point now) {
 /// Ends the connection if the peer has not done in time what it was awaited to do.
 void AcceptedConnection::end_if_overdue(SteadyTimer::time_point now) {
   if (output_deadline_ <= now) {
-    if (!lingering_) service_->on_event(ConnectionEvent::kUnread);
+    if (phase_ != Phase::kLingering) service_->on_event(ConnectionEvent::kUnread);
     return close();
   }
-  if (closing_ || lingering_) return;
+  if (phase_ != Phase::kOpen) return;
   if (login_deadline_ <= now) {  // Whatever the peer has sent or not read instead.
     handler_->on_login_timeout();
     return close();
   }
-  if (deadline_ > now || answers_in_wake_ || held_) return;
+  if (deadline_ > now || awaits_wake_ || held_) return;
   if (handler_ == nullptr) return close();  // The TLS handshake goes on for too long.
   deadline_ = SteadyTimer::time_point::max();
   service_->on_event(has_part_ ? ConnectionEvent::kHalfRequest : ConnectionEvent::kIdle);
   if (has_part_) handler_->on_timeout(output_);
-  closing_ = true;
+  phase_ = Phase::kClosing;
   end_step_soon();
 }
 
@@ -312,7 +313,7 @@ void AcceptedConnection::send_output() {
   if (sent != output_.size()) {
     add_waiting(std::string_view(output_).substr(sent));
     if (!is_writing) write();
-    held_ = held_ || (!closing_ && pending_bytes() >= max_pending_bytes());
+    held_ = held_ || (phase_ == Phase::kOpen && pending_bytes() >= max_pending_bytes());
   }
   output_.clear();
   if (output_.capacity() > kIdleBufferBytes) std::string().swap(output_);
@@ -335,19 +336,19 @@ void AcceptedConnection::add_waiting(std::string_view output) {
 
 /// Begins the next read, or ends the connection.
 void AcceptedConnection::go_on() {
-  bool reads_on = !held_ && !closing_ && !no_more_input_ && !input_.is_full() &&
+  bool reads_on = phase_ == Phase::kOpen && !held_ && !no_more_input_ && !input_.is_full() &&
                   !(tls_ && tls_->has_unopened());
   if (group_.stopping && !reading_) {
     reads_on = reads_on && last_bytes_ != 0 && more_has_come();
     no_more_input_ = !reads_on;
   }
-  const bool last = closing_ || (no_more_input_ && !held_ && !answers_in_wake_);
-  if (last && pending_bytes() == 0 && !lingering_) linger();
-  if ((reads_on || lingering_) && !reading_) read();
+  const bool is_last = phase_ == Phase::kClosing || (no_more_input_ && !held_ && !awaits_wake_);
+  if (is_last && pending_bytes() == 0 && phase_ != Phase::kLingering) linger();
+  if ((reads_on || phase_ == Phase::kLingering) && !reading_) read();
 }
 
 void AcceptedConnection::read() {
-  if (lingering_) received() = InputBuffer();
+  if (phase_ == Phase::kLingering) received() = InputBuffer();
   const std::span<char> room = received().make_room();
   reading_ = true;
   socket_.async_read_some(
@@ -382,22 +383,22 @@ void AcceptedConnection::linger() {
     output_.clear();
   }
   if (peer_ended_ || is_not_awaited()) return close();
-  lingering_ = true;
+  phase_ = Phase::kLingering;
   socket_.shutdown(IoSocket::shutdown_send, ignored);
   output_deadline_ = SteadyTimer::clock_type::now() + group_.limits.linger_timeout;
 }
 
 void AcceptedConnection::leave(std::shared_ptr<void> left) {
   assert(!leaving_);
-  if (!lingering_) leaving_ = std::move(left);
+  if (phase_ != Phase::kLingering) leaving_ = std::move(left);
 }
 
 void AcceptedConnection::finish() {
   assert(group_.stopping);
   run([&] {
-    if (lingering_ && is_not_awaited()) return close();
+    if (is_not_awaited() && phase_ == Phase::kLingering) return close();
     // The read under way, and with it a write, is begun anew where it is still wanted.
-    if (reading_ && !lingering_ && !more_has_come()) socket_.cancel();
+    if (is_not_awaited() && reading_) socket_.cancel();
     end_step_soon();
   });
 }
@@ -405,7 +406,7 @@ void AcceptedConnection::finish() {
 void AcceptedConnection::finish_begun() {
   assert(group_.stopping);
   run([&] {
-    closing_ = true;
+    if (phase_ == Phase::kOpen) phase_ = Phase::kClosing;
     held_ = false;
     output_.clear();
     if (tls_ && waiting_bytes_ != 0) tls_->abandon();
@@ -421,7 +422,7 @@ void AcceptedConnection::close() {
   if (group_.stopping) ignore_input();
   // Counted before the peer can notice: a client that then connects instead must not be refused.
   group_.open.fetch_sub(1);
-  const bool is_in_handshake = tls_ && handler_ == nullptr && !closing_;
+  const bool is_in_handshake = tls_ && handler_ == nullptr && phase_ == Phase::kOpen;
   if (is_in_handshake) service_->on_event(ConnectionEvent::kHandshakeFailed);
   error_code ignored;
   socket_.close(ignored);

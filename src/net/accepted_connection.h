@@ -6,6 +6,7 @@
 #include <boost/asio/executor_work_guard.hpp>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -63,19 +64,13 @@ struct ConnectionGroup {
   }
 };
 
-/// One accepted socket. It reads, gives the bytes to the protocol's handler, and writes the
-/// replies: one read and one write for requests that arrive together, if the peer reads its
-/// replies. While the handler waits for a store (kLater), the connection keeps at most
-/// kMaxInputBytes of further input for it. If memory runs out or the handler throws, this
-/// connection alone is closed.
+/// One accepted socket: gives what it reads to the protocol's handler, and writes the replies. If
+/// memory runs out or the handler throws, this connection alone is closed.
 ///
-/// Each event (a read has ended, a write has ended, the wake function was called) begins a step,
-/// which on_read(), on_written() or on_wake() carries out. start() is the first step: it ends with
-/// the first read. end_steps() ends the steps of all connections of the thread whose events were
-/// ready together: first all of them write, then all of them read again. Asio tries each read at
-/// once; this late, it often finds the next request, while right after the write it would fail and
-/// waste a system call. Where a connection has more to answer after its turn, the steps of the
-/// others are ended before its next turn, too; the task that was posted for them then finds none.
+/// Each event (a read or a write has ended, the wake function was called) begins a step. The steps
+/// of all connections of the thread whose events were ready together also end together: first all
+/// of them write, then all of them read again. Asio tries each read at once; this late, it often
+/// finds the next request, while right after the write it would fail and waste a system call.
 ///
 /// Used by its group's thread only. Kept alive by its group, and by the operations under way.
 class AcceptedConnection final : public std::enable_shared_from_this<AcceptedConnection> {
@@ -104,6 +99,10 @@ class AcceptedConnection final : public std::enable_shared_from_this<AcceptedCon
   void close();
 
  private:
+  /// kClosing: no more is answered; when the output has gone, it lingers. kLingering: all has been
+  /// sent; what still comes is ignored until the peer has ended its side, too.
+  enum class Phase : std::uint8_t { kOpen, kClosing, kLingering };
+
   template <class Step>
   void run(Step step);
   template <class Task>
@@ -164,18 +163,17 @@ class AcceptedConnection final : public std::enable_shared_from_this<AcceptedCon
   std::size_t waiting_bytes_ = 0;            // Of all pieces.
   std::size_t last_bytes_ = kLastReadBytes;  // What may still be read while the server stops.
   std::shared_ptr<void> leaving_;            // Set: close after the next reply. See leave().
-  bool has_part_ = false;                    // A part of a request has come.
-  bool in_step_ = false;                     // Its step has not ended.
-  bool reading_ = false;                     // A read is under way.
-  // on_wake() answers next: the handler waits for a store, or its turn was cut short.
-  bool answers_in_wake_ = false;
+  Phase phase_ = Phase::kOpen;
+  bool has_part_ = false;  // A part of a request has come.
+  bool in_step_ = false;   // Its step has not ended.
+  bool reading_ = false;   // A read is under way.
+  // Nothing is answered before on_wake(): the handler waits for a store, or its turn was cut short.
+  bool awaits_wake_ = false;
   bool wrote_ = false;          // A turn that was cut short has written.
   bool amid_reply_ = false;     // output_ ends within a reply.
   bool held_ = false;           // Too much output is pending: input_ is not answered meanwhile.
   bool peer_ended_ = false;     // The peer has ended its side.
   bool no_more_input_ = false;  // The same, or the server stops.
-  bool closing_ = false;        // No more is answered: close when the output has gone.
-  bool lingering_ = false;      // All has been sent; what still comes is ignored.
 };
 
 }  // namespace sluice
