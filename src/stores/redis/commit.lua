@@ -1,5 +1,8 @@
 -- Writes what a unit changes: one request, or `members`. A server that refuses to write does so
--- before anything is written; `failure` is then what it says.
+-- before anything is written.
+-- reads     key, space, state, head, slots_at, states, last, spare, pushes, inner and expiry of the
+--           request, or instead of these `members`; permits, now, given_ms, skew_ms
+-- sets      failure: what a server says that refuses; expiry: until when the value is kept
 local member = 0
 repeat
   if members then

@@ -1,6 +1,8 @@
 -- The key's value is not this limit's as it stands: it is one within a block, or another limit's,
--- which counts as none and will be overwritten. Sets `failure` where it is neither.
---
+-- which counts as none and will be overwritten.
+-- reads     value, key, head, begins, operation, now_l, now_h
+-- sets      failure if it is neither; inner if it is a block; state if the value in that is this
+--           limit's; known; block, until_l, until_h and admitted while the block stands
 -- A block   246, the instant at which it ends (8 bytes), then the value as it would be without the
 --           block; if the key has none, the first bytes of a value of the limit that blocked it
 local other = value.err and '' or call('GET', key)

@@ -1,4 +1,6 @@
 -- Puts a value, as it is once all else is written, within the block that stands.
+-- reads     key, space, state, inner, operation, until_l, until_h, expiry, now, given_ms, skew_ms
+-- sets      failure: what a server says that refuses
 local wrapped = ARGV[space]
 if operation ~= 4 then
   wrapped = call('GET', key) or wrapped
