@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <functional>
+#include <iterator>
 #include <type_traits>
 
-#include "algorithms/judge_parts.h"
 #include "core/block.h"
 
 #define XXH_INLINE_ALL
@@ -207,8 +208,13 @@ void KeyState::clear() {
   expression_ = {};
   blocked_until_ = 0;
   changed_ = false;
-  gone_ = true;
   lifetime_ns_ = 0;
+}
+
+bool KeyState::is_gone() const {
+  const auto end = states_.begin() + (parts_ == nullptr ? 0 : std::ssize(*parts_));
+  return blocked_until_ == 0 &&
+         std::all_of(states_.begin(), end, std::mem_fn(&PartState::is_fresh));
 }
 
 bool KeyState::read(std::string_view value, const LimitDefinition& asked) {
@@ -231,7 +237,6 @@ bool KeyState::read(std::string_view value, const LimitDefinition& asked) {
   if (!read_states(expression, reader, asked)) return false;
   // Around states from which no limit here can go on there is no block either.
   if (parts_ != nullptr) blocked_until_ = until;
-  gone_ = parts_ == nullptr;
   return true;
 }
 
@@ -292,7 +297,7 @@ Decision KeyState::decide(const Request& request, Instant now) {
     clear();
     changed_ = true;
     readable_ = false;
-    return judge_together(limit, Operation::kTake, {.now = now, .cost = 0}, 0, request.parts);
+    return combined(judge(request, Operation::kTake, {.now = now, .cost = 0}, 0));
   }
   readable_ =
       parts_ != nullptr && (expression_ == limit.expression || keeps_state(*parts_, limit.parts));
@@ -303,41 +308,40 @@ Decision KeyState::decide(const Request& request, Instant now) {
     call.cost = std::max<std::int64_t>(1, left);
   }
   const Instant until = standing_until();
-  Decision decision = judge_together(limit, request.operation, call, until, request.parts);
+  const PartDecisions decisions = judge(request, request.operation, call, until);
+  Decision decision = combined(decisions);
   if (request.operation == Operation::kTakeUpTo && decision.allowed) decision.taken = call.cost;
   // A refund of a key that was never seen changes nothing.
   const bool commits = decision.allowed && request.cost > 0 &&
                        (readable_ || request.operation != Operation::kRefund);
   if (!commits) return decision;
   blocked_until_ = until;
-  commit(limit, request.operation, call);
-  committed(now);
+  make_readable(limit);
+  for (std::size_t i = 0; i < limit.parts.size(); ++i) {
+    states_[i].commit(limit.parts[i], request.operation, call);
+  }
+  committed(decisions, now);
   return decision;
 }
 
 Decision KeyState::block(const Request& request, Instant now) {
   blocked_until_ = block_until(standing_until(), now, request.duration_ns);
   make_readable(*request.limit);
-  const Decision decision = judge_together(*request.limit, Operation::kTake,
-                                           {.now = now, .cost = 0}, blocked_until_, request.parts);
-  committed(now);
-  return decision;
+  const PartDecisions decisions =
+      judge(request, Operation::kTake, {.now = now, .cost = 0}, blocked_until_);
+  committed(decisions, now);
+  return combined(decisions);
 }
 
-// `until` is the end of the key's block. Stores the decisions of the parts in `wanted`, unless it
-// is empty.
-Decision KeyState::judge_together(const LimitDefinition& limit, Operation operation,
-                                  const Call& call, Instant until, std::span<Decision> wanted) {
+// The decisions of the parts, which it also stores in request.parts. `until` is the end of the
+// key's block.
+PartDecisions KeyState::judge(const Request& request, Operation operation, const Call& call,
+                              Instant until) const {
+  const LimitDefinition& limit = *request.limit;
   const PartDecisions decisions =
       judge_parts(limit.parts.size(), operation, call, {.blocked_until = until}, judge_of(limit));
-  judged_lifetime_ns_ = 0;
-  for (std::size_t i = 0; i < decisions.size(); ++i) {
-    const std::int64_t reset_ns = decisions[i].reset_after.count();
-    const std::int64_t lifetime_ns = reset_ns > 0 ? reset_ns + spare_ns(limit.parts[i]) : 0;
-    judged_lifetime_ns_ = std::max(judged_lifetime_ns_, lifetime_ns);
-  }
-  if (!wanted.empty()) std::ranges::copy(decisions, wanted.begin());
-  return combined(decisions);
+  if (!request.parts.empty()) std::ranges::copy(decisions, request.parts.begin());
+  return decisions;
 }
 
 // Forgets states from which this limit cannot go on: from now on they are its own.
@@ -350,21 +354,16 @@ void KeyState::make_readable(const LimitDefinition& limit) {
   readable_ = true;
 }
 
-void KeyState::commit(const LimitDefinition& limit, Operation operation, const Call& call) {
-  make_readable(limit);
-  for (std::size_t i = 0; i < limit.parts.size(); ++i) {
-    states_[i].commit(limit.parts[i], operation, call);
-  }
-}
-
-void KeyState::committed(Instant now) {
+// `decisions`: of the parts, with what was committed.
+void KeyState::committed(const PartDecisions& decisions, Instant now) {
   if (blocked_until_ <= now) blocked_until_ = 0;
   changed_ = true;
-  lifetime_ns_ = judged_lifetime_ns_;
-  const std::size_t size = parts_ == nullptr ? 0 : parts_->size();
-  gone_ = blocked_until_ == 0 &&
-          std::all_of(states_.begin(), states_.begin() + static_cast<std::ptrdiff_t>(size),
-                      [](const PartState& state) { return state.is_fresh(); });
+  lifetime_ns_ = 0;
+  for (std::size_t i = 0; i < decisions.size(); ++i) {
+    const std::int64_t reset_ns = decisions[i].reset_after.count();
+    const std::int64_t lifetime_ns = reset_ns > 0 ? reset_ns + spare_ns((*parts_)[i]) : 0;
+    lifetime_ns_ = std::max(lifetime_ns_, lifetime_ns);
+  }
 }
 
 }  // namespace sluice::memcached

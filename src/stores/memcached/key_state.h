@@ -3,11 +3,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "algorithms/judge_parts.h"
 #include "algorithms/limit_definition.h"
 #include "core/algorithm.h"
 #include "core/limit_syntax.h"
@@ -86,7 +86,7 @@ class KeyState {
   /// Whether anything has been committed since clear() or read().
   bool changed() const { return changed_; }
   /// Whether the key is fresh at every instant, so that no value is needed.
-  bool is_gone() const { return gone_; }
+  bool is_gone() const;
   /// How long the key differs from fresh after the last commit, by this limit and by those that
   /// could go on from its states; a block counts.
   std::int64_t lifetime_ns() const { return lifetime_ns_; }
@@ -99,12 +99,11 @@ class KeyState {
   Instant standing_until() const;
   // What judge_parts() calls: judges a part of this state.
   auto judge_of(const LimitDefinition& limit) const;
-  Decision judge_together(const LimitDefinition& limit, Operation operation, const Call& call,
-                          Instant until, std::span<Decision> wanted);
+  PartDecisions judge(const Request& request, Operation operation, const Call& call,
+                      Instant until) const;
   Decision block(const Request& request, Instant now);
   void make_readable(const LimitDefinition& limit);
-  void commit(const LimitDefinition& limit, Operation operation, const Call& call);
-  void committed(Instant now);
+  void committed(const PartDecisions& decisions, Instant now);
 
   std::array<PartState, kMaxParts> states_;
   // The limit by which the states were made; null while there are none.
@@ -114,10 +113,7 @@ class KeyState {
   // When the block ends; 0 if there is none. A block that has ended counts as none.
   Instant blocked_until_ = 0;
   bool changed_ = false;
-  bool gone_ = true;
   std::int64_t lifetime_ns_ = 0;
-  // How long the key differs from fresh after what was judged last, of all parts and the block.
-  std::int64_t judged_lifetime_ns_ = 0;
   // The limit of the last value that another limit than `asked` has made.
   std::vector<AnyPart> parsed_;
   std::string parsed_expression_;
