@@ -50,8 +50,7 @@ struct ConnectionGroup {
   std::vector<AcceptedConnection*> in_step;
   /// The server is stopping: connections read only what has arrived already.
   bool stopping = false;
-  /// Looks for connections whose peers have sent or read nothing for too long, as long as there are
-  /// connections: see AcceptedConnection::sweep().
+  /// As long as there are connections: see AcceptedConnection::sweep().
   SteadyTimer sweep{context->get_executor()};
   bool is_sweeping = false;
   std::size_t next_part = 0;  // The part of the members that the next sweep looks at.

@@ -73,13 +73,8 @@ struct PipelineOptions {
 /// connects again whenever the connection is lost. It sends commands in order, as soon as fewer
 /// than max_in_flight are in flight, and gives each reply to the oldest command.
 ///
-/// "To give up" a connection means: to close it, to call on_lost() of all commands in flight and
-/// on_down(), and to connect again after a pause. If commands are in flight, the connection is
-/// reset, so that the kernel does not deliver them later, when their callers have been answered.
-///
-/// If the server closes an idle connection, the pipeline connects again at once. Before it sends on
-/// an idle connection, it first receives what has arrived, and so learns if the server has just
-/// closed it: a command is rarely lost in this way.
+/// "To give up" a connection means: to close it (to reset it, if commands are in flight), to call
+/// on_lost() of these commands and on_down(), and to connect again after a pause.
 ///
 /// Used only by the thread that runs the context. IoContext::has_work() is true because of it
 /// unless the connection is up and idle.

@@ -31,12 +31,10 @@ inline constexpr std::chrono::seconds kAcceptReports{60};
 /// socket, or another file than a socket is at its path. Makes nothing.
 void check_place(const Address& address);
 
-/// Accepts connections, and serves each by a StreamHandler of its own. It has its own serving
-/// threads; each runs its own io_context. The first accepts for all and hands the connections to
-/// the threads in turn; while it is busy, none is accepted. A connection stays on its thread. A
-/// peer that does not read costs a bounded amount of memory for a bounded time (ConnectionLimits);
-/// Service::timeouts bound how long a peer that sends nothing stays connected. If the system has no
-/// descriptor left, accepting pauses.
+/// Accepts connections, and serves each by a StreamHandler of its own, on one of its serving
+/// threads. The first thread accepts for all and hands the connections to the threads in turn;
+/// while it is busy, none is accepted. ConnectionLimits bound what a peer that does not read costs,
+/// Service::timeouts how long one that sends nothing stays connected.
 ///
 /// The members are called from one thread at a time, except connections().
 class StreamServer {

@@ -23,17 +23,16 @@ namespace sluice::memcached {
 /// that wait for the key, in order, and writes the value back if no other process has written it
 /// meanwhile. If one has, the race is lost: the round begins again with the winner's value.
 ///
-/// Requests for a key that this process wrote last are judged on that value without reading it, and
-/// the result is written at once. This is a race, too: another process has won it if it has written
-/// since. No decision comes from the remembered value alone.
+/// Requests for a key that this process wrote last (LastWrite) are judged on that value without a
+/// read. The write that follows is refused if another process has written since, so no decision
+/// comes from the remembered value alone.
 ///
 /// A write whose outcome is unknown is not repeated: its requests are kUnavailable.
 class CasExecutor final : public Router, public KeyOwner {
  public:
   /// The most requests that are judged on one value.
   static constexpr std::size_t kMaxJudged = 512;
-  /// The most rounds at the same time. A round whose callers have all been answered counts until
-  /// its server has answered or is lost.
+  /// The most rounds at the same time, also of those whose callers have all been answered.
   static constexpr std::size_t kMaxUnderWay = 100'000;
   /// After so many races lost in a row, a round pauses for a random time up to kLongestPause, so
   /// that two processes do not keep overtaking each other.
