@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "core/near_miss.h"
 #include "core/store.h"
 #include "protocols/http/asking.h"
 #include "protocols/http/endpoints.h"
@@ -16,6 +17,8 @@ namespace {
 
 constexpr std::string_view kAuthPath = "/auth/";
 constexpr std::string_view kClientIp = "{ip}";
+constexpr std::string_view kParameters[] = {"limit",        "key",     "cost",   "deny_status",
+                                            "allow_status", "headers", "require"};
 /// The most bytes of all keys of a request together.
 constexpr std::size_t kMaxKeyBytes = 64 * 1024;
 
@@ -82,7 +85,8 @@ AuthQuery read_query(std::string_view text, Arena& arena) {
     } else if (name == "require") {
       query.required = read_required(value, arena);
     } else {
-      throw Problem{.detail = "there is no parameter \"" + std::string(name) + "\" of /auth"};
+      throw Problem{.detail = "there is no parameter \"" + std::string(name) + "\" of /auth" +
+                              suggest_name(name, kParameters)};
     }
   }
   return query;

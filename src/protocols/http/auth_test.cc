@@ -250,7 +250,8 @@ TEST_F(AuthTest, NamesWhatIsWrong) {
     return reply.body;
   };
   EXPECT_THAT(bad(""), HasSubstr("the parameter limit is missing"));
-  EXPECT_THAT(bad("limit=api&costs=1"), HasSubstr(R"(no parameter \"costs\")"));
+  EXPECT_THAT(bad("limit=api&costs=1"),
+              HasSubstr(R"(no parameter \"costs\" of /auth (did you mean 'cost'?))"));
   for (const std::string each :
        {"key=a", "cost=1", "deny_status=403", "allow_status=204", "headers=none", "require=ip"}) {
     const std::string name = each.substr(0, each.find('='));

@@ -45,6 +45,7 @@ void run_check(RequestContext& context) {
       read_style(thread, query_value(context.message.query(), "headers", *thread.arena));
   Members members(body);
   if (!members.has("checks")) {
+    if (!members.has("limit")) members.refuse_near_miss("checks");
     const Check check = read_check(thread, body);
     return ask(context, check.limit, check.request, {.form = Form::kCheck, .style = style});
   }

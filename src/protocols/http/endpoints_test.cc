@@ -94,8 +94,16 @@ TEST_F(EndpointsTest, SaysHowHeadersAreWritten) {
 }
 
 TEST_F(EndpointsTest, NamesWhatIsWrongWithABody) {
-  EXPECT_EQ(bad(kBob + R"(,"kost":1})"),
-            problem(400, "Bad Request", R"(the member \"kost\" is unknown)"));
+  EXPECT_EQ(
+      bad(kBob + R"(,"kost":1})"),
+      problem(400, "Bad Request", R"(the member \"kost\" is unknown (did you mean 'cost'?))"));
+  EXPECT_EQ(bad(kBob + R"(,"user":1})"),
+            problem(400, "Bad Request", R"(the member \"user\" is unknown)"));
+  // Although the member that is meant is missing.
+  EXPECT_EQ(
+      bad(R"({"cost":1,"limti":"login","key":"a"})"),
+      problem(400, "Bad Request", R"(the member \"limti\" is unknown (did you mean 'limit'?))"));
+  EXPECT_THAT(bad(R"({"check":[]})"), HasSubstr("(did you mean 'checks'?)"));
   EXPECT_EQ(bad(R"({"limit":"login"})"),
             problem(400, "Bad Request", R"(the member \"key\" is missing)"));
   EXPECT_EQ(bad(R"({"limit":"login","key":1})"),

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/near_miss.h"
 #include "protocols/http/parse_json.h"
 
 namespace sluice::http {
@@ -17,6 +18,10 @@ bool is_json(std::string_view content_type) {
   std::string_view type = content_type.substr(0, content_type.find(';'));
   while (type.ends_with(' ') || type.ends_with('\t')) type.remove_suffix(1);
   return equals_ignoring_case(type, kJson);
+}
+
+std::string_view key_of(const json::key_value_pair& member) {
+  return {member.key().data(), member.key().size()};
 }
 
 const json::object& require_object(const json::value& value) {
@@ -39,6 +44,12 @@ void Members::refuse(const std::string& why) const {
   throw Problem{.detail = why};
 }
 
+bool Members::has(std::string_view name) {
+  if (object_.contains(to_json(name))) return true;
+  asked_.push_back(name);
+  return false;
+}
+
 const json::value* Members::find(std::string_view name) {
   asked_.push_back(name);
   const json::value* const value = object_.if_contains(to_json(name));
@@ -48,8 +59,9 @@ const json::value* Members::find(std::string_view name) {
 
 const json::value& Members::require(std::string_view name) {
   const json::value* const value = find(name);
-  if (value == nullptr) refuse("the member " + quoted_name(name) + " is missing");
-  return *value;
+  if (value != nullptr) return *value;
+  refuse_near_miss(name);
+  refuse("the member " + quoted_name(name) + " is missing");
 }
 
 std::string_view Members::text(std::string_view name) {
@@ -93,13 +105,21 @@ const json::array& Members::array(std::string_view name) {
   return *array;
 }
 
+void Members::refuse_unknown(std::string_view name) const {
+  refuse("the member " + quoted_name(name) + " is unknown" + suggest_name(name, asked_));
+}
+
+void Members::refuse_near_miss(std::string_view missing) const {
+  for (const auto& member : object_) {
+    if (!find_near_miss(key_of(member), {&missing, 1}).empty()) refuse_unknown(key_of(member));
+  }
+}
+
 void Members::end() const {
   if (found_ == object_.size()) return;
-  for (const auto& [key, value] : object_) {
-    const std::string_view name(key.data(), key.size());
-    if (std::find(asked_.begin(), asked_.end(), name) == asked_.end()) {
-      refuse("the member " + quoted_name(name) + " is unknown");
-    }
+  for (const auto& member : object_) {
+    const std::string_view name = key_of(member);
+    if (std::find(asked_.begin(), asked_.end(), name) == asked_.end()) refuse_unknown(name);
   }
 }
 

@@ -30,7 +30,7 @@ class Members {
   /// REQUIRES: the object outlives this.
   explicit Members(const boost::json::value& object);
 
-  bool has(std::string_view name) const { return object_.contains(to_json(name)); }
+  bool has(std::string_view name);
   /// A member of any type.
   const boost::json::value& value(std::string_view name) { return require(name); }
   /// A text of at most kMaxTextBytes. The view refers to the object.
@@ -44,6 +44,8 @@ class Members {
   void end() const;
 
   [[noreturn]] void refuse(const std::string& why) const;
+  /// Throws Problem if the object has a member whose name is near to that of a missing one.
+  void refuse_near_miss(std::string_view missing) const;
 
   /// As long as a command of RESP.
   static constexpr std::size_t kMaxTextBytes = 64 * 1024;
@@ -52,6 +54,8 @@ class Members {
   static boost::json::string_view to_json(std::string_view text) {
     return {text.data(), text.size()};
   }
+  /// Names the member that was probably meant, of those asked for.
+  [[noreturn]] void refuse_unknown(std::string_view name) const;
   const boost::json::value* find(std::string_view name);
   const boost::json::value& require(std::string_view name);
 

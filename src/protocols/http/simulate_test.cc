@@ -62,7 +62,7 @@ TEST_F(SimulateTest, NamesWhatIsWrongAndWhere) {
                  R"(\"arrivals\"[0]: the member \"cost\" must be an integer)");
   expect_refused(good + R"([{"at_ms":1,"price":1}]})",
                  R"(\"arrivals\"[0]: the member \"price\" is unknown)");
-  expect_refused(good + R"([],"keys":1})", "keys");
+  expect_refused(good + R"([],"keys":1})", R"(\"keys\" is unknown (did you mean 'key'?))");
 }
 
 TEST_F(SimulateTest, IsBounded) {
