@@ -1,6 +1,7 @@
 #include "net/client_stream.h"
 
 #include <openssl/err.h>
+#include <openssl/sslerr.h>
 
 #include <algorithm>
 #include <array>
@@ -22,8 +23,9 @@ using asio::ip::tcp;
 using boost::system::error_code;
 
 constexpr std::size_t kMaxAddresses = 16;
-/// A server that has said nothing to the beginning of TLS for so long may not know it.
-constexpr std::chrono::milliseconds kDoubtTls{250};
+/// A server that has said nothing to the beginning of TLS for so long may not know it. (One that
+/// does, and is only slow or far away, is asked in vain, and once: it does no harm.)
+constexpr std::chrono::milliseconds kDoubtTls{50};
 
 LookupResult unix_address(const std::string& path) {
   if (path.size() > kMaxUnixPathBytes) {
@@ -32,6 +34,12 @@ LookupResult unix_address(const std::string& path) {
                 std::to_string(kMaxUnixPathBytes) + " at most"};
   }
   return {{asio::local::stream_protocol::endpoint(path)}, {}};
+}
+
+// Whether the server has sent text in the place of TLS.
+bool is_text(const error_code& error) {
+  return error.category() == asio::error::get_ssl_category() &&
+         ERR_GET_REASON(static_cast<unsigned long>(error.value())) == SSL_R_WRONG_VERSION_NUMBER;
 }
 
 }  // namespace
@@ -160,7 +168,9 @@ IoTask<std::string> ClientStream::open(IoSocket::endpoint_type address) {
     using asio::experimental::awaitable_operators::operator||;
     co_await (shake_hands(error) || find_out_whether_plain(address));
   }
-  if (is_plain_) co_return "cannot " + doing() + ": the server speaks without TLS";
+  if (is_plain_ || is_text(error)) {
+    co_return "cannot " + doing() + ": the server speaks without TLS";
+  }
   if (!error) {
     has_spoken_tls_ = true;
     co_return std::string();
