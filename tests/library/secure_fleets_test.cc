@@ -1,4 +1,4 @@
-// Sentinels and clusters with TLS on all ports and a password.
+// Servers, sentinels and clusters with TLS on all ports and a password.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -23,6 +23,13 @@ Limiter limiter_on(const std::string& fleet) {
   const std::string ca = servers::certificates().ca;
   return Limiter(open_store(fleet + "&ca=" + ca + "&deadline=5s&on_failure=raise"),
                  Limit("sliding_log 5/1w", "secure"));
+}
+
+TEST(SecureFleet, ASingleServerHasTwoSchemes) {
+  const servers::RedisServer server({.password = kPassword, .tls = true});
+  const std::string rest = server.url().substr(server.url().find(':'));
+  EXPECT_EQ(limiter_on("rediss" + rest + "?connections=1").check("k").remaining, 4);
+  EXPECT_EQ(limiter_on("valkeys" + rest + "?connections=1").check("k").remaining, 3);
 }
 
 // The password is for the primary and the replica.

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import unittest
@@ -74,7 +75,8 @@ class Redis(StoreOnServers, SystemTest):
 
     def test_the_rights_in_the_documentation_are_enough(self):
         with open(os.path.join(ROOT, "docs", "redis.md"), encoding="utf-8") as file:
-            rule = next(line for line in file if line.startswith("ACL SETUSER app on >password "))
+            page = file.read()
+        rule = re.search("^ACL SETUSER app on >password .*", page, re.MULTILINE)[0]
         self.assertEqual(ask(self.store_server, *rule.split()), "OK")
         url = self.store_server.url.replace("//", "//app:password@") + "/1" + PATIENT
         server = self.enterContext(Server("--store", url))
@@ -90,7 +92,13 @@ class Redis(StoreOnServers, SystemTest):
                           ("CL.THROTTLE", "k", 15, 30, 60), ("DEL", "k"),
                           ("INCREX", "k", "UBOUND", 5, "EX", 60, "ENX"), ("TIME",)):
                 self.assertNotIsInstance(connection.ask(*words), Exception, words)
+        further = re.search("`replay` needs `(.*?)`", page)[1]
+        ask(self.store_server, "ACL", "SETUSER", "app", *further.split())
+        result = sluice("replay", SAMPLE, "--limit", bucket, "--store", url.split("?")[0])
+        self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(ask(self.store_server, "ACL", "LOG"), [])
+        for right in re.findall(r"\+(\w+)", further):
+            self.assertIn(f"cmdstat_{right}:", ask(self.store_server, "INFO", "commandstats"))
 
     def test_replay_writes_what_it_decided_before_the_store_was_lost(self):
         """It decides the first half of these requests once it has read all, and the others at the

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/instant.h"
+#include "servers/await.h"
 #include "servers/redis_cluster.h"
 #include "servers/redis_sentinel.h"
 #include "testing/error_of.h"
@@ -67,6 +68,14 @@ void ask_everything(RedisStore& store, Instant now) {
     std::binary_semaphore watched{0};
     const auto watch = store.watch(space, "k", [&] { watched.release(); });
     EXPECT_TRUE(watched.try_acquire_for(5s));
+  }
+  // A log whose entries have all gone, which is kept for longer.
+  const Limit limit("sliding_log 5/1h");
+  const auto space = store.open_space(limit.definition());
+  const Request request{.limit = &limit.definition(), .space = space.get(), .key = "kept"};
+  const Instant first = now == kStoreTime ? store.now() : now;
+  for (const Instant at : {first, first + 1, first + 2, first + 3 * kHourNs}) {
+    EXPECT_TRUE(store.decide_one(request, at).allowed);
   }
 }
 
@@ -143,16 +152,36 @@ TEST(RedisStore, AsksNothingOfSentinelsThatRedis5HasNot) {
   expect_since_redis_5(fleet.first_primary(), run);
 }
 
-// Adds the user by the line of docs/redis.md.
-void add_documented_user(const RedisServer& server) {
-  const auto sources = std::filesystem::path(__FILE__).parent_path();
-  std::ifstream page(sources / "../../../docs/redis.md");
-  std::string line;
-  while (std::getline(page, line) && !line.starts_with("ACL SETUSER")) {
-  }
-  std::istringstream words(line);
+using Words = std::vector<std::string>;
+
+// The words that docs/redis.md has between `before` and `end`.
+Words documented(const std::string& before, char end) {
+  std::ifstream page(std::filesystem::path(__FILE__).parent_path() / "../../../docs/redis.md");
+  const std::string text{std::istreambuf_iterator<char>(page), {}};
+  const std::size_t begin = text.find(before) + before.size();
+  EXPECT_GE(begin, before.size()) << before;
+  std::istringstream words(text.substr(begin, text.find(end, begin) - begin));
   using Word = std::istream_iterator<std::string>;
-  EXPECT_EQ(server.command(std::vector<std::string>(Word(words), Word())), "OK") << line;
+  return {Word(words), Word()};
+}
+
+// The documented rights of a user, and further ones.
+Words rights_and(const Words& further) {
+  Words all = documented("ACL SETUSER app ", '\n');
+  all.insert(all.end(), further.begin(), further.end());
+  return all;
+}
+
+void set_user(const RedisServer& server, const std::string& name, const Words& rights) {
+  Words command{"ACL", "SETUSER", name};
+  command.insert(command.end(), rights.begin(), rights.end());
+  EXPECT_EQ(server.command(command), "OK");
+}
+
+void expect_run(const std::set<std::string>& run, const Words& rights) {
+  for (const std::string& right : rights) {
+    if (right.starts_with('+')) EXPECT_THAT(run, testing::Contains(right.substr(1)));
+  }
 }
 
 RedisOptions options_of_user(const RedisServer& server) {
@@ -162,23 +191,75 @@ RedisOptions options_of_user(const RedisServer& server) {
   return options;
 }
 
-// With the documented rights, nothing is refused.
-TEST(RedisStore, NeedsNoMoreRightsThanAreDocumented) {
+// With these, nothing is refused, and each of them is for a command that is run.
+TEST(RedisStore, NeedsTheRightsThatAreDocumentedAndNoOthers) {
   const RedisServer server;
-  add_documented_user(server);
+  set_user(server, "app", rights_and({}));
   RedisOptions options = options_of_user(server);
   options.database = 1;
   RedisStore store(options);
   ask_everything(store, kStoreTime);
   EXPECT_TRUE(is_connected(server));
+  servers::await("the end of a subscription", [&] { return calls(server, "unsubscribe") > 0; });
   EXPECT_EQ(server.command({"ACL", "LOG"}), "");
+  expect_run(commands_run(server), rights_and({}));
+}
+
+TEST(RedisStore, NeedsFurtherRightsWithAPasswordAlone) {
+  const RedisServer server({.password = "password"});
+  const Words further = documented("`redis://:password@host`, needs `", '`');
+  set_user(server, "default", {"-@all", "resetkeys", "resetchannels", "+acl", "+info"});
+  set_user(server, "default", rights_and(further));
+  RedisOptions options = options_for(server);
+  options.password = "password";
+  RedisStore store(options);
+  ask_everything(store, kStoreTime);
+  EXPECT_EQ(server.command({"ACL", "LOG"}), "");
+  expect_run(commands_run(server), further);
+}
+
+TEST(RedisStore, NeedsFurtherRightsOnACluster) {
+  servers::RedisCluster cluster;
+  const Words further = documented("`+select` is needed if the URL names a database, `", '`');
+  for (std::size_t i = 0; i < cluster.size(); ++i) {
+    set_user(cluster.node(i), "app", rights_and(further));
+  }
+  RedisOptions options = options_of_user(cluster.node(0));
+  options.topology = Topology::kCluster;
+  Limited limited(options, "fixed_window 5/24h");
+  ask_everything(limited.store(), kStoreTime);
+  const int slot = cluster.slot_of("sluice:test:{k}");
+  cluster.begin_move({.slot = slot, .to = (cluster.owner_of(slot) + 1) % 3});
+  EXPECT_EQ(limited.check("k").remaining, 4);
+  std::set<std::string> run;
+  for (std::size_t i = 0; i < cluster.size(); ++i) {
+    EXPECT_EQ(cluster.node(i).command({"ACL", "LOG"}), "");
+    run.merge(commands_run(cluster.node(i)));
+  }
+  expect_run(run, further);
+}
+
+TEST(RedisStore, NeedsTheDocumentedRightsOfASentinelsUser) {
+  const RedisServer primary;
+  const RedisServer sentinel(
+      {.config = {"sentinel monitor it 127.0.0.1 " + std::to_string(primary.port()) + " 1"},
+       .sentinel = true});
+  set_user(sentinel, "app", {"on", ">secret"});
+  set_user(sentinel, "app", documented("a `sentinel_user` needs `", '`'));
+  RedisOptions options = options_for(sentinel);
+  options.topology = Topology::kSentinel;
+  options.primary_name = "it";
+  options.sentinel_user = "app";
+  options.sentinel_password = "secret";
+  EXPECT_EQ(Limited(options, "fixed_window 5/24h").check("k").remaining, 4);
+  EXPECT_EQ(sentinel.command({"ACL", "LOG"}), "");
 }
 
 // Without +pexpire a sliding log whose entries have all gone cannot be kept any longer: nothing of
 // the request is written, and the error names the key.
 TEST(RedisStore, AUserWhoMayNotPutOffAnExpiryIsChargedNothing) {
   const RedisServer server;
-  add_documented_user(server);
+  set_user(server, "app", rights_and({}));
   server.command({"ACL", "SETUSER", "app", "-pexpire"});
   Limited limited(options_of_user(server), "sliding_log 5/1h");
   const auto take = [&](std::int64_t cost, Instant now) {
