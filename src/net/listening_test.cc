@@ -95,7 +95,11 @@ TEST(ListeningTest, RefusesAPortThatIsTaken) {
 // Otherwise another program of this user could take half of the connections, unseen.
 TEST(ListeningTest, AChangeThatIsRefusedLeavesThePortToItsListenerAlone) {
   const StreamServer other = make_server(any_port());
-  StreamServer server = make_server(any_port());
+  const auto socket_at = [](const std::string& path) {
+    return Service{{Address::Family::kUnix, path, 0}, line_handlers(), ""};
+  };
+  StreamServer server({{any_port(), line_handlers(), ""}, socket_at(temporary_path("own.sock"))},
+                      {.threads = 1});
   server.start();
   const Address own = server.addresses()[0];
   const Address all{Address::Family::kIpv4, "0.0.0.0", own.port};
@@ -103,6 +107,8 @@ TEST(ListeningTest, AChangeThatIsRefusedLeavesThePortToItsListenerAlone) {
   const std::vector<Service> taken{{all, line_handlers(), ""},
                                    {other.addresses()[0], line_handlers(), ""}};
   EXPECT_THROW(server.replace(taken, [] {}), ListenError);
+  const std::vector<Service> nowhere{{all, line_handlers(), ""}, socket_at("/no/folder/own.sock")};
+  EXPECT_THROW(server.replace(nowhere, [] {}), ListenError);
   EXPECT_THROW(server.replace({{elsewhere, line_handlers(), ""}}, [] {}), ListenError);
   const UniqueFd second(::socket(AF_INET, SOCK_STREAM, 0));
   const int on = 1;

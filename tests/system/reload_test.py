@@ -312,6 +312,24 @@ class Reload(SystemTest):
         for connection in first:
             connection.close()
 
+    def test_unix_sockets_that_move_and_swap(self):
+        places = [os.path.join(self.folder, name) for name in "abc"]
+        a, b, c = places
+        for number, (resp, http) in enumerate(((a, b), (b, a), (c, a), (a, c))):
+            self.write(f"listen: {{resp: 'unix:{resp}', http: 'unix:{http}'}}\n" +
+                       LIMITS.format(10 + number))
+            if number == 0:
+                server = self.run_serve("--config", self.path)
+            else:
+                server.await_output("reloaded: ", number)
+            for place in places:
+                self.assertEqual(os.path.exists(place), place in (resp, http), (number, place))
+            with Connection(resp) as connection:
+                self.assertEqual(connection.ask("SLUICE.PEEK", "api", "k")[1], 10 + number)
+            with Connection(http) as connection:
+                connection.send(b"PING\r\n\r\n")
+                self.assertTrue(connection.socket.recv(64).startswith(b"HTTP/1.1 4"))
+
     def test_an_edit_while_the_server_starts(self):
         """It reads its certificate from a pipe first, and so waits once it has read the file."""
         made = Certificates(self.folder)

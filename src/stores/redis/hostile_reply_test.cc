@@ -232,6 +232,23 @@ TEST(RedisStore, SentinelsAreNotAskedForEachConnectionThatFails) {
   EXPECT_GE(std::chrono::steady_clock::now() - begin, 800ms);
 }
 
+// A node that refuses some of the connections: the pauses grow until they are half a second, less a
+// random part of up to a half.
+TEST(RedisStore, AMapOfAClusterIsNotAskedForEachConnectionThatFails) {
+  FakeServer server;
+  RedisOptions options = cluster_of(server);
+  options.connections = 16;
+  Limited limited(options, "fixed_window 5/1h");
+  Peer peer = accept_store(server);
+  server.stop_listening();
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < 12; ++i) {
+    EXPECT_EQ(read_command(peer).front(), "CLUSTER");
+    peer.send(map_of(server));
+  }
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, 2s);
+}
+
 TEST(RedisStore, ARedirectionWithoutAnAddressAsksForTheMap) {
   for (const std::string to : {"?:7000", ":0"}) {
     Asked asked(cluster_of);
