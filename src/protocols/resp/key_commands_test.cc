@@ -67,6 +67,9 @@ TEST_F(KeyCommandsTest, TakesTheOptionsOfIncrexInAnyOrder) {
   EXPECT_EQ(run("INCREX user ENX PX 3600000 UBOUND 5"), integers({1, 1}));
   EXPECT_EQ(run("increx user saturate ex 3600 enx byint +2 ubound 5"), integers({3, 2}));
   EXPECT_EQ(run("INCREX user UBOUND 9 EX 3600 ENX"), integers({4, 1}));
+  // A decision has no count above the limit.
+  EXPECT_EQ(run("INCREX user UBOUND 2 EX 3600 ENX"), integers({2, 0}));
+  EXPECT_EQ(run("INCREX user UBOUND 2 EX 3600 ENX SATURATE"), integers({2, 0}));
 }
 
 TEST_F(KeyCommandsTest, KeepsTheKeysOfIncrexApart) {
