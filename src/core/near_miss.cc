@@ -14,6 +14,13 @@ namespace {
 constexpr std::size_t kMaxEdits = 2;
 constexpr std::size_t kMaxNameBytes = 64;
 
+constexpr char in_small(char c) {
+  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+}
+constexpr bool is_same(char a, char b) {
+  return in_small(a) == in_small(b);
+}
+
 // How many edits make one text the other (optimal string alignment), or any number above kMaxEdits
 // if there are more. With at most kMaxEdits edits, the i-th character becomes one from the
 // (i - kMaxEdits)-th to the (i + kMaxEdits)-th, so no others are compared (E. Ukkonen, "Algorithms
@@ -24,10 +31,10 @@ std::size_t count_edits(std::string_view a, std::string_view b) {
   assert(a.size() <= b.size() + kMaxEdits && b.size() <= a.size() + kMaxEdits);
   constexpr std::uint8_t kTooMany = kMaxEdits + 1;
   // What both begin or end with is not edited.
-  const auto [a_begin, b_begin] = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
+  const auto [a_begin, b_begin] = std::mismatch(a.begin(), a.end(), b.begin(), b.end(), is_same);
   a = {a_begin, a.end()};
   b = {b_begin, b.end()};
-  while (!a.empty() && !b.empty() && a.back() == b.back()) {
+  while (!a.empty() && !b.empty() && is_same(a.back(), b.back())) {
     a.remove_suffix(1);
     b.remove_suffix(1);
   }
@@ -42,8 +49,10 @@ std::size_t count_edits(std::string_view a, std::string_view b) {
     row[from - 1] = from == 1 ? static_cast<std::uint8_t>(i) : kTooMany;
     std::uint8_t fewest = row[from - 1];
     for (std::size_t j = from; j <= to; ++j) {
-      int edits = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + (a[i - 1] != b[j - 1])});
-      const bool is_swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+      int edits = std::min(
+          {last[j] + 1, row[j - 1] + 1, last[j - 1] + (is_same(a[i - 1], b[j - 1]) ? 0 : 1)});
+      const bool is_swapped =
+          i > 1 && j > 1 && is_same(a[i - 1], b[j - 2]) && is_same(a[i - 2], b[j - 1]);
       if (is_swapped) edits = std::min(edits, before_last[j - 2] + 1);
       row[j] = static_cast<std::uint8_t>(edits);
       fewest = std::min(fewest, row[j]);

@@ -22,6 +22,8 @@ TEST(NearMiss, FindsTheNameThatWasMeant) {
   EXPECT_EQ(find_near_miss("lgoin", kNames), "login");
   EXPECT_EQ(find_near_miss("logn", kNames), "login");
   EXPECT_EQ(find_near_miss("lg", kNames), "log");
+  EXPECT_EQ(find_near_miss("LOGIN", kNames), "login");
+  EXPECT_EQ(find_near_miss("lgoin", {{"Login", "LOG"}}), "Login");
 }
 
 TEST(NearMiss, FindsNoNameThatIsFar) {

@@ -1,6 +1,5 @@
 #include "protocols/resp/commands.h"
 
-#include <algorithm>
 #include <cassert>
 #include <cstddef>
 #include <cstdlib>
@@ -60,9 +59,7 @@ std::string suggest_command(std::string_view unknown) {
   for (const Command& command : commands()) {
     if (!command.is_subcommand()) names.push_back(command.name);
   }
-  std::string capitals(unknown.substr(0, kMaxQuotedBytes));
-  std::ranges::transform(capitals, capitals.begin(), to_capital);
-  const std::string suggestion = suggest_name(capitals, names);
+  const std::string suggestion = suggest_name(unknown, names);
   return suggestion.empty() ? suggestion : suggestion.substr(1);  // Without the space.
 }
 
