@@ -217,6 +217,10 @@ std::size_t RequestParser::find_head_end(std::string_view input) {
     if (end == scanned_ || input[end - 1] != '\r') {
       throw Problem{.detail = "a line does not end with CR and LF"};
     }
+    // At once: a client of another protocol waits for an answer to its line.
+    if (is_first && !is_method(input.substr(0, input.find(' ')))) {
+      throw Problem{.detail = "the request line does not begin with a method"};
+    }
     const char first = input[scanned_];
     if (first == ' ' || first == '\t') {
       throw Problem{.detail = "a line begins with a blank"};
@@ -253,9 +257,6 @@ RequestParser::Result RequestParser::read_head(std::string_view input) {
     throw too_long(413, "the body has", kMaxBodyBytes);
   }
   if (error) throw Problem{.detail = std::string(sentence_for(error))};
-  if (!is_method(message_.method)) {
-    throw Problem{.detail = "the request line does not begin with a method"};
-  }
   if (message_.fields.size() > kMaxFields) {
     throw Problem{.status = 431, .detail = "there are too many headers"};
   }

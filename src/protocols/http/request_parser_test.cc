@@ -168,6 +168,9 @@ TEST(RequestParserTest, RefusesWhatReadersMayUnderstandDifferently) {
   refused("GET / HTTP/2.0\r\nHost: x\r\n\r\n");
   refused("GET /\r\nHost: x\r\n\r\n");
   refused("\x16\x03\x01 a TLS handshake\r\n\r\n");
+  // At once: a Redis client sends nothing else.
+  refused("PING\r\n");
+  EXPECT_THAT(refused("*1\r\n$4\r\nPING\r\n"), HasSubstr("does not begin with a method"));
 }
 
 TEST(RequestParserTest, RefusesBadChunks) {
