@@ -22,6 +22,8 @@ bool is_named(std::string_view name) {
 
 template <class... As>
 struct Table {
+  static bool has(std::string_view name) { return (is_named<As>(name) || ...); }
+
   // `alone`: the expression has no other part.
   static AnyPart define(PartSyntax& syntax, bool alone) {
     std::optional<AnyPart> part;
@@ -80,6 +82,10 @@ bool keeps_state(const std::vector<AnyPart>& from, const std::vector<AnyPart>& t
 
 LimitNumbers numbers_of(const AnyPart& part) {
   return std::visit([]<class P>(const P& p) { return P::Algorithm::numbers(p.params); }, part);
+}
+
+bool is_algorithm(std::string_view name) {
+  return WithAlgorithms<Table>::has(name);
 }
 
 std::vector<AnyPart> parse_parts(std::string_view expression) {

@@ -105,6 +105,9 @@ std::string state_kind(const std::vector<AnyPart>& parts);
 /// parts `to`: their states are of the same kind.
 bool keeps_state(const std::vector<AnyPart>& from, const std::vector<AnyPart>& to);
 
+/// Whether an expression may begin with this name.
+bool is_algorithm(std::string_view name);
+
 /// Parses an expression into its parts. Throws InvalidLimit.
 std::vector<AnyPart> parse_parts(std::string_view expression);
 

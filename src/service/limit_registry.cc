@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "algorithms/limit_definition.h"
 #include "core/near_miss.h"
 #include "core/safe_text.h"
 
@@ -11,9 +12,11 @@ namespace {
 
 constexpr std::size_t kMaxNameBytes = 64;
 
-// Whether the text can only be meant as a name: an expression has a blank and a slash.
+// Whether the text can only be meant as a name: an expression has a blank and a slash. (An
+// algorithm alone is what is left of one whose quotes were forgotten.)
 bool looks_like_name(std::string_view text) {
-  return text.size() <= kMaxNameBytes && text.find_first_of(" \t/&") == std::string_view::npos;
+  return text.size() <= kMaxNameBytes && text.find_first_of(" \t/&") == std::string_view::npos &&
+         !is_algorithm(text);
 }
 
 std::string unknown_limit(std::string_view name, const NamedLimits& named) {

@@ -30,6 +30,7 @@ TEST(LimitRegistry, NamesWhatItCannotFind) {
   EXPECT_EQ(error_of_name(registry, ""), "no limit is named ''");
   EXPECT_EQ(error_of_name(registry, std::string_view("a\0b", 3)), "no limit is named 'a\\x00b'");
   EXPECT_THAT(error_of_name(registry, "5/1m"), HasSubstr("an algorithm's name is missing"));
+  EXPECT_THAT(error_of_name(registry, "token_bucket"), HasSubstr("a count is missing"));
 }
 
 TEST(LimitRegistry, ForgetsWhatWasNotAskedForLately) {

@@ -94,6 +94,9 @@ TEST_F(HandlerTest, NamesWhatIsWrongWithACheck) {
   EXPECT_EQ(send("SLUICE.CHECK login bob x\r\n"),
             "-ERR cost is not an integer or out of range\r\n");
   EXPECT_EQ(send("SLUICE.CHECK login bob -1\r\n"), "-ERR cost must be at least 0\r\n");
+  // Without its quotes, an expression is cut.
+  EXPECT_EQ(send("SLUICE.CHECK sliding_log 5/10m bob\r\n"),
+            "-ERR limit 'sliding_log': a count is missing here (100/1s), at character 12\r\n");
   EXPECT_EQ(send("SLUICE.CHECK login bob 1 1\r\n"),
             "-ERR wrong number of arguments for 'sluice.check' command\r\n");
   EXPECT_EQ(send("SLUICE.PEEK login\r\n"),

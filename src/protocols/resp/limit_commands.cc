@@ -68,12 +68,15 @@ constexpr IntegerRange kUnits{.least = 0, .most = kMaxInt64};
 void ask_of_units(CommandContext& context, Arguments arguments, Operation operation,
                   const char* name, Form form) {
   constexpr std::size_t kWithUnits = 4;
+  // First: without its quotes, an expression is cut at its blanks, and what follows is no number.
+  const SharedLimit* const limit = find_limit(context, arguments[1]);
+  if (limit == nullptr) return;
   Request request{.key = arguments[2], .operation = operation};
   if (arguments.size() == kWithUnits &&
       !read_integer(context, {name, arguments[3]}, kUnits, request.cost)) {
     return;
   }
-  ask(context, arguments, request, form);
+  ask(context, *limit, request, tag_of(form));
 }
 
 // Adds a request for the key arguments[2] and the permit arguments[3].
