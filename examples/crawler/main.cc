@@ -86,6 +86,8 @@ class StopOnSignal {
       source_.request_stop();
     });
   }
+  // The thread has the signal blocked, and waits for it.
+  // NOLINTNEXTLINE(bugprone-bad-signal-to-kill-thread)
   ~StopOnSignal() { pthread_kill(listener_.native_handle(), SIGTERM); }
 
   std::stop_token token() const { return source_.get_token(); }

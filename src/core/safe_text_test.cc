@@ -22,10 +22,8 @@ TEST(SafeText, PrintableIsSafeForTerminals) {
   EXPECT_EQ(printable("a\\x1b", 40), "a\\\\x1b");
   EXPECT_EQ(printable("\xff\xc3", 40), "\\xff\\xc3");
   EXPECT_EQ(printable("\xc2\x9b", 40), "\\u{009b}");  // The one-byte CSI.
-  EXPECT_EQ(printable("a\xe2\x80\xae"
-                      "b",
-                      40),
-            "a\\u{202e}b");  // Turns the text around.
+  const std::string turns_text_around = {'a', '\xe2', '\x80', '\xae', 'b'};
+  EXPECT_EQ(printable(turns_text_around, 40), "a\\u{202e}b");
 }
 
 TEST(SafeText, PrintableCutsWithAnEllipsis) {

@@ -10,7 +10,7 @@
 namespace sluice {
 namespace {
 
-using std::string_view_literals::operator""sv;
+using namespace std::string_view_literals;
 using testing::HasSubstr;
 
 std::string text_of(const std::optional<IpAddress>& address) {

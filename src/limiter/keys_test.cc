@@ -144,7 +144,7 @@ TEST(ClientIp, ReadsNoMoreThanItsBounds) {
   EXPECT_EQ(key({"6.6.6.6, " + spaces + "203.0.113.7"}), "10.0.0.1");
   EXPECT_EQ(key({" " + spaces + "203.0.113.7"}), "10.0.0.1");
   // Text that a client adds on the left is not read.
-  EXPECT_EQ(key({std::string(10'000'000, 'x') + ",203.0.113.7"}), "203.0.113.7");
+  EXPECT_EQ(key({std::string(8'000'000, 'x') + ",203.0.113.7"}), "203.0.113.7");
 }
 
 TEST(ClientIp, RefusesInvalidOptions) {

@@ -238,17 +238,15 @@ std::string ClientStream::reason_of(const error_code& error) {
 IoTask<std::size_t> ClientStream::receive(std::span<char> room, error_code& error) {
   assert(socket_.is_open());
   const auto buffer = asio::buffer(room.data(), room.size());
-  auto token = asio::redirect_error(kAwait, error);
-  if (tls_) return tls_->async_read_some(buffer, std::move(token));
-  return socket_.async_read_some(buffer, std::move(token));
+  if (tls_) return tls_->async_read_some(buffer, asio::redirect_error(kAwait, error));
+  return socket_.async_read_some(buffer, asio::redirect_error(kAwait, error));
 }
 
 IoTask<std::size_t> ClientStream::send(std::string_view bytes, error_code& error) {
   assert(socket_.is_open());
   const auto buffer = asio::buffer(bytes.data(), bytes.size());
-  auto token = asio::redirect_error(kAwait, error);
-  if (tls_) return tls_->async_write_some(buffer, std::move(token));
-  return socket_.async_write_some(buffer, std::move(token));
+  if (tls_) return tls_->async_write_some(buffer, asio::redirect_error(kAwait, error));
+  return socket_.async_write_some(buffer, asio::redirect_error(kAwait, error));
 }
 
 bool ClientStream::has_unread() const {

@@ -39,8 +39,9 @@ class ClientStreamTest : public testing::Test {
   // What connect() has returned; null where it has not.
   std::shared_ptr<std::optional<std::string>> begin(const Stream& stream) {
     auto result = std::make_shared<std::optional<std::string>>();
-    boost::asio::co_spawn(context_.asio()->get_executor(), stream->connect(),
-                          [result, stream](std::exception_ptr, std::string why) { *result = why; });
+    boost::asio::co_spawn(
+        context_.asio()->get_executor(), stream->connect(),
+        [result, stream](std::exception_ptr, const std::string& why) { *result = why; });
     return result;
   }
   std::string connect(const Stream& stream) {
@@ -82,7 +83,7 @@ TEST_F(ClientStreamTest, FindsAnAddressInAChildProcessToo) {
     const auto stream = std::make_shared<ClientStream>(own, named);
     std::optional<std::string> why;
     boost::asio::co_spawn(own.asio()->get_executor(), stream->connect(),
-                          [&](std::exception_ptr, std::string result) { why = result; });
+                          [&](std::exception_ptr, const std::string& result) { why = result; });
     while (!why) own.asio()->run_one();
     return *why;
   };
@@ -144,17 +145,17 @@ TEST_F(ClientStreamTest, ALookupMayEndWhenTheStreamAndItsContextHaveGone) {
 // A name with two addresses, each of which leads to another server.
 class TwoAddresses : public ClientStreamTest {
  protected:
-  TwoAddresses() { servers_ = &two_; }
+  TwoAddresses() { servers = &two_; }
 
   static LookupResult look_up_both(const Endpoint&) {
     LookupResult found;
-    for (const FakeServer* server : {&servers_->first, &servers_->second}) {
+    for (const FakeServer* server : {&servers->first, &servers->second}) {
       found.addresses.emplace_back(
           tcp::endpoint(boost::asio::ip::address_v4::loopback(), server->endpoint().port));
     }
-    if (servers_->is_first_doubled)
+    if (servers->is_first_doubled)
       found.addresses.insert(found.addresses.begin(), found.addresses[0]);
-    if (servers_->turn && servers_->lookups++ % 2 != 0) std::ranges::reverse(found.addresses);
+    if (servers->turn && servers->lookups++ % 2 != 0) std::ranges::reverse(found.addresses);
     return found;
   }
 
@@ -174,7 +175,7 @@ class TwoAddresses : public ClientStreamTest {
     int lookups = 0;
     bool is_first_doubled = false;
   };
-  static inline Servers* servers_ = nullptr;
+  static inline Servers* servers = nullptr;
   Servers two_;
   const Stream stream_ = make({.host = "two", .port = 1}, look_up_both);
 };
