@@ -94,8 +94,15 @@ class SLUICE_EXPORT Limiter {
   /// Buckets reserve future units at once. For other limits the callers of this process wait in a
   /// queue for each key, and are served in order; limiters of one name whose numbers differ have
   /// queues of their own. (Processes that share a limit have no order: one that is farther from the
-  /// store may get fewer units of it.) If the failure policy denies (on_failure=deny), the store is
-  /// asked again, once a second.
+  /// store may get fewer units of it.)
+  ///
+  /// What another process gives back, by a reset, by a refund or by ending a block, is seen within
+  /// a second: of the callers that wait for a key, the first in the queue asks a store on another
+  /// machine again 0.85 s after it asked last, and so does one of those that wait for reserved
+  /// units. (So each process sends at most 1.2 requests a second for each such key, and as many
+  /// again if its callers wait in both ways; the store is asked as often if on_failure=deny
+  /// denies.) A caller that has reserved units goes ahead earlier if the bucket would admit it anew
+  /// by then. What it had reserved is not returned, since a reset may have forgotten it.
   ///
   /// Denies at once if the wait is known to be longer than `patience`, if a leaky_bucket that is
   /// the whole limit has no place in its queue, or if 100,000 callers wait already for keys of this

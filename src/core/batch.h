@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "core/algorithm.h"
+#include "core/arithmetic.h"
 #include "core/hash_secret.h"
 #include "core/instant.h"
 #include "core/operation.h"
@@ -38,6 +39,8 @@ struct Request {
   std::int64_t cost = 1;
   /// kTake: the longest delay the caller accepts, in nanoseconds, or kDefaultPatience.
   std::int64_t patience_ns = kDefaultPatience;
+  /// kTake: how old a denial may be, at most, that is repeated without asking the store.
+  std::int64_t most_denial_age_ns = kMaxInt64;
   /// kBlock: 1 to kMaxDurationNs.
   std::int64_t duration_ns = 0;
   /// For limits of permits. kTake: an id that was not used before.

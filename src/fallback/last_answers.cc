@@ -165,7 +165,8 @@ bool LastAnswers::denies(const KeyName& name, const Request& request, Instant no
   // again after a while.
   const std::int64_t quota = quota_of(request, denial->binding);
   if (request.operation == Operation::kTake && request.cost > quota) return false;
-  if (store == Inner::kAnswers && now - denial->sent_at >= hold_ns_) return false;
+  const std::int64_t most_age_ns = std::min(hold_ns_, request.most_denial_age_ns);
+  if (store == Inner::kAnswers && now - denial->sent_at >= most_age_ns) return false;
   // The latest answer may have told what another part has.
   const std::size_t parts = request.limit->parts.size();
   const ToldEntry* const part = told_.find(number, tag_of_part(name, parts, denial->binding));

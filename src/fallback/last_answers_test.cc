@@ -72,6 +72,11 @@ TEST_F(LastAnswersTest, ADenialIsUsedForAWhileUnlessTheStoreIsLost) {
   EXPECT_TRUE(answers.denies(kName, request({}), kStart + 29, decision));
   EXPECT_EQ(decision.retry_after, nanoseconds(71));
   EXPECT_FALSE(answers.denies(kName, request({}), kStart + 30, decision));
+  Request waiting = request({});
+  waiting.most_denial_age_ns = 10;
+  EXPECT_TRUE(answers.denies(kName, waiting, kStart + 9, decision));
+  EXPECT_FALSE(answers.denies(kName, waiting, kStart + 10, decision));
+  EXPECT_TRUE(answers.denies(kName, waiting, kStart + 10, decision, LastAnswers::Inner::kIsLost));
   EXPECT_TRUE(
       answers.denies(kName, request({}), kStart + 99, decision, LastAnswers::Inner::kIsLost));
   EXPECT_EQ(decision.retry_after, nanoseconds(1));

@@ -32,27 +32,29 @@ class Delay : public std::enable_shared_from_this<Delay> {
   Delay(std::shared_ptr<TimerQueue> timer, Done done)
       : timer_(std::move(timer)), done_(std::move(done)) {}
 
-  /// `wakings` is that of the outcome that granted the claims.
+  /// `wakings` is that of the outcome that granted the claims. `ask` is called when the caller may
+  /// ask the store whether they are there already.
   void begin(TimePoint ready, std::span<const AcquireClaim> claims, std::uint64_t wakings,
-             const std::stop_token& stop) {
+             const std::stop_token& stop, const ReservedLines::Ask& ask) {
     ready_ = timer_->at(std::min(ready, TimerQueue::kEndOfTime - nanoseconds(1)),
                         [self = shared_from_this()] { self->end(Waking::kReady); });
     for (const AcquireClaim& claim : claims) {
       sleepers_.emplace_back(claim.queues->sleepers(), claim.key, *claim.binding, wakings,
                              [this](Waking why) { end_soon(why); });
+      places_.emplace_back(claim.queues->reserved(), timer_, claim.key, ask);
     }
     if (stop.stop_possible()) stop_.emplace(stop, [this] { end_soon(Waking::kStopped); });
   }
 
- private:
-  using StopCallback = std::stop_callback<std::function<void()>>;
-
-  // Called on any thread.
+  /// Called on any thread.
   void end_soon(Waking why) {
     timer_->post([weak = weak_from_this(), why] {
       if (const auto self = weak.lock()) self->end(why);
     });
   }
+
+ private:
+  using StopCallback = std::stop_callback<std::function<void()>>;
 
   void end(Waking why) {
     if (done_ == nullptr) return;
@@ -60,6 +62,7 @@ class Delay : public std::enable_shared_from_this<Delay> {
     timer_->cancel(ready_);
     stop_.reset();
     sleepers_.clear();
+    places_.clear();
     std::exchange(done_, nullptr)(why);
   }
 
@@ -67,6 +70,7 @@ class Delay : public std::enable_shared_from_this<Delay> {
   Done done_;
   TimerQueue::Timer ready_;
   std::list<Sleepers::Sleeper> sleepers_;
+  std::list<ReservedLines::Place> places_;
   std::optional<StopCallback> stop_;
 };
 
@@ -113,11 +117,45 @@ class Acquisition : public std::enable_shared_from_this<Acquisition> {
   }
 
   void wait() {
-    const std::size_t waiting = request_.claim().queues->sleepers().size();
+    const std::size_t waiting = request_.claim().queues->reserved().size();
     if (waiting >= WaitQueues::kMostWaiting) return give_up(Ended::kAnswered);
-    std::make_shared<Delay>(timer_, [self = shared_from_this()](Waking why) {
-      self->wake(why);
-    })->begin(ready_, {request_.claims.data(), request_.claims.size()}, granted_.wakings, stop_);
+    const auto delay = std::make_shared<Delay>(
+        timer_, [self = shared_from_this()](Waking why) { self->wake(why); });
+    delay_ = delay;
+    const bool is_shared = request_.claim().binding->store()->answers_later();
+    delay->begin(ready_, {request_.claims.data(), request_.claims.size()}, granted_.wakings, stop_,
+                 is_shared ? [this] { return ask_early(); } : ReservedLines::Ask());
+  }
+
+  // Asks the store whether the units are there already, since another process has given some back:
+  // then it would admit the caller anew without a wait. Otherwise it denies that, and changes
+  // nothing. Returns false if the caller need not ask.
+  bool ask_early() {
+    if (granted_.decision.source != Source::kStore) return false;
+    if (ready_ - timer_->now() < std::chrono::seconds(1) - kPauseForUnits) return false;
+    if (std::exchange(is_asking_, true)) return true;
+    const auto asked = std::make_shared<AcquireRequest>(request_);
+    asked->until = timer_->now();
+    asked->most_denial_age = kMostDenialAge;
+    ask_later(*asked, timer_, [self = shared_from_this(), asked](const AcquireOutcome& outcome) {
+      self->is_asking_ = false;
+      if (outcome.is_granted()) self->take_early(*asked, outcome);
+    });
+    return true;
+  }
+
+  // What was reserved before is not returned. A reset may have forgotten it, and others may have
+  // taken it since; it is not known.
+  void take_early(const AcquireRequest& asked, const AcquireOutcome& outcome) {
+    const auto delay = delay_.lock();
+    if (delay == nullptr || outcome.decision.source != Source::kStore) {
+      return WaitQueues::return_granted(asked, outcome, nullptr);
+    }
+    granted_ = outcome;
+    delay->end_soon(Waking::kReady);
+    for (const AcquireClaim& claim : asked.claims) {
+      timer_->post([queues = claim.queues, key = claim.key] { queues->reserved().ask(key); });
+    }
   }
 
   void wake(Waking why) {
@@ -156,6 +194,8 @@ class Acquisition : public std::enable_shared_from_this<Acquisition> {
   std::shared_ptr<TimerQueue> timer_;  // Null until the caller has to wait.
   AcquireOutcome granted_;
   TimePoint ready_;
+  std::weak_ptr<Delay> delay_;  // Expired once the caller no longer waits.
+  bool is_asking_ = false;      // Whether the units are there already.
 };
 
 }  // namespace
@@ -192,7 +232,7 @@ bool sleep_until(const std::shared_ptr<TimerQueue>& timer, TimePoint ready,
   return block_until_called<bool>(timer, [&](const auto& called) {
     const auto delay =
         std::make_shared<Delay>(timer, [called](Waking why) { called(why == Waking::kReady); });
-    timer->post([delay, ready, stop] { delay->begin(ready, {}, 0, stop); });
+    timer->post([delay, ready, stop] { delay->begin(ready, {}, 0, stop, nullptr); });
   });
 }
 

@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <cstdlib>
 #include <span>
+#include <stdexcept>
+#include <string>
 #include <utility>
 
 #include "algorithms/limit_definition.h"
@@ -75,6 +77,7 @@ Attempt make_attempt(const AcquireRequest& request, TimerQueue::TimePoint now) {
     Request& asked = attempt.requests.emplace_back(bound.request(claim.key));
     asked.cost = claim.cost;
     asked.permit = request.permit;
+    asked.most_denial_age_ns = request.most_denial_age.count();
     if (!request.is_for_permit()) asked.patience_ns = std::max<std::int64_t>(0, left.count());
   }
   return attempt;
@@ -98,6 +101,30 @@ AcquireOutcome ask_now(AcquireRequest& request, TimerQueue::TimePoint now) {
   }
   reclaim_unanswered(request, outcome);
   return std::move(outcome);
+}
+
+void ask_later(AcquireRequest& request, const std::shared_ptr<TimerQueue>& timer,
+               std::function<void(const AcquireOutcome&)> then) {
+  Attempt attempt = make_attempt(request, timer->now());
+  const auto& requests = attempt.requests;
+  const auto mode = requests.size() == 1 ? Batch::Mode::kEach : Batch::Mode::kTogether;
+  const auto answered = [&request, timer, then, outcome = attempt.outcome](
+                            std::span<const Decision> decisions, const std::string& error) mutable {
+    outcome.decision = decisions[0];
+    if (outcome.decision.source == Source::kUnavailable) {
+      outcome.error =
+          std::make_exception_ptr(StoreError(error.empty() ? "the store did not answer" : error));
+    }
+    reclaim_unanswered(request, outcome, timer);
+    then(outcome);
+  };
+  try {
+    ask_on_timer(request.claim().binding->store(), {requests.data(), requests.size()}, timer,
+                 answered, mode);
+  } catch (const std::invalid_argument&) {
+    attempt.outcome.error = std::current_exception();
+    timer->post([then = std::move(then), outcome = attempt.outcome] { then(outcome); });
+  }
 }
 
 void reclaim_unanswered(AcquireRequest& request, AcquireOutcome& outcome,

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -51,6 +52,8 @@ struct AcquireRequest {
   PermitId permit;
   /// The end of the timeout.
   TimerQueue::TimePoint until;
+  /// How old a denial may be that is repeated without asking the store.
+  std::chrono::nanoseconds most_denial_age = std::chrono::nanoseconds::max();
 };
 
 /// The result of an AcquireRequest.
@@ -80,6 +83,13 @@ struct AcquireOutcome {
 /// The retry_after of a denial if no better value is known.
 inline constexpr std::chrono::milliseconds kSoon{5};
 
+/// While a caller waits for units of a store that other processes share, the store is asked again
+/// this long after it was asked last: with the round trip, within a second.
+inline constexpr std::chrono::milliseconds kPauseForUnits{850};
+
+/// AcquireRequest::most_denial_age of a caller that waits already.
+inline constexpr std::chrono::milliseconds kMostDenialAge{100};
+
 /// One attempt of an AcquireRequest: what to ask the store now, and the outcome as far as it is
 /// known before the answer: when the store is asked, and under which limits.
 struct Attempt {
@@ -93,6 +103,11 @@ Attempt make_attempt(const AcquireRequest& request, TimerQueue::TimePoint now);
 
 /// Asks the store, and waits for its answer. An exception becomes AcquireOutcome::error.
 AcquireOutcome ask_now(AcquireRequest& request, TimerQueue::TimePoint now);
+
+/// The same without waiting: `then` is called on the timer thread. REQUIRES: the request exists
+/// until then.
+void ask_later(AcquireRequest& request, const std::shared_ptr<TimerQueue>& timer,
+               std::function<void(const AcquireOutcome&)> then);
 
 /// Must be called with each outcome. If the store may have granted the permit without an answer
 /// (kTakenUnknown), this calls reclaim(), and gives the request a new permit id for its next

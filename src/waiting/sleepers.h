@@ -59,12 +59,6 @@ class Sleepers {
     friend class Sleepers;
   };
 
-  /// The number of waiting callers.
-  std::size_t size() const {
-    const std::lock_guard lock(mutex_);
-    return sleepers_.size();
-  }
-
   /// Called before the store is asked to reset the key: it may forget units from now on. The result
   /// is for wake().
   std::uint64_t begin_reset(std::string_view key);

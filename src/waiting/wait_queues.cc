@@ -116,22 +116,13 @@ class WaitQueues::Waiter : public std::enable_shared_from_this<Waiter> {
 
   /// Asks the store. `then` is called when the outcome is known.
   void ask(const std::function<void()>& then) {
-    Attempt attempt = make_attempt(request_, timer_->now());
-    outcome_ = std::move(attempt.outcome);
-    const auto answered = [self = shared_from_this(), then](std::span<const Decision> decisions,
-                                                            const std::string& error) {
-      self->take_answer(decisions[0], error);
+    ask_later(request_, timer_, [self = shared_from_this(), then](const AcquireOutcome& outcome) {
+      self->outcome_ = outcome;
+      if (self->is_done() && outcome.is_granted()) {
+        return_granted(self->request_, outcome, nullptr);
+      }
       then();
-    };
-    const auto& requests = attempt.requests;
-    const auto mode = requests.size() == 1 ? Batch::Mode::kEach : Batch::Mode::kTogether;
-    try {
-      ask_on_timer(request_.claim().binding->store(), {requests.data(), requests.size()}, timer_,
-                   answered, mode);
-    } catch (const std::invalid_argument&) {
-      outcome_.error = std::current_exception();
-      timer_->post(then);
-    }
+    });
   }
 
   /// After the store has denied it: it waits for the claim that has denied for longest.
@@ -177,16 +168,6 @@ class WaitQueues::Waiter : public std::enable_shared_from_this<Waiter> {
 
  private:
   using StopCallback = std::stop_callback<std::function<void()>>;
-
-  void take_answer(const Decision& decision, const std::string& error) {
-    outcome_.decision = decision;
-    if (decision.source == Source::kUnavailable) {
-      outcome_.error =
-          std::make_exception_ptr(StoreError(error.empty() ? "the store did not answer" : error));
-    }
-    reclaim_unanswered(request_, outcome_, timer_);
-    if (is_done() && outcome_.is_granted()) return_granted(request_, outcome_, nullptr);
-  }
 
   void stop_waiting();
 
@@ -392,8 +373,8 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
     if (!can_wait(request, waiter.outcome(), denied_->at)) return std::nullopt;
     // A process that shares its permits and units with no other learns of each return.
     if (!request.claim().binding->store()->answers_later()) return next_chance();
-    const nanoseconds pause = request.is_for_permit() ? next_pause() : kPauseForUnits;
-    return std::min(next_chance(), denied_->at + pause);
+    if (request.is_for_permit()) return std::min(next_chance(), denied_->at + next_pause());
+    return std::min(next_chance(), waiter.outcome().asked_at + kPauseForUnits);
   }
 
   // When the waiter that was denied last may be granted, if nothing is returned before.
@@ -533,6 +514,7 @@ void WaitQueues::wait(AcquireRequest request, std::optional<Decision> denied,
 void WaitQueues::join(const std::shared_ptr<Waiter>& waiter, const std::stop_token& stop) {
   const AcquireClaim& claim = waiter->request().claim();
   WaitQueues& queues = *claim.queues;
+  waiter->request().most_denial_age = kMostDenialAge;
   const std::lock_guard lock(queues.mutex_);
   const auto timer = queues.timer();
   if (queues.waiting_.load(std::memory_order_relaxed) >= kMostWaiting) {

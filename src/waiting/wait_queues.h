@@ -14,6 +14,7 @@
 #include "core/text_hash.h"
 #include "waiting/release_fairness.h"
 #include "waiting/requests.h"
+#include "waiting/reserved_lines.h"
 #include "waiting/returns.h"
 #include "waiting/sleepers.h"
 #include "waiting/timer_thread.h"
@@ -33,8 +34,8 @@ namespace sluice {
 /// - when a permit or units were returned in this process, the key was reset or its limit was
 ///   changed in this process, or the store reports a released permit (Store::watch());
 /// - when the `retry_after` of its denial is over;
-/// - for units of a store that other processes share, also once a second, since another process may
-///   have given some back, reset the key or raised the limit;
+/// - for units of a store that other processes share, also kPauseForUnits after it asked last:
+///   another process may have given some back, reset the key or ended a block;
 /// - for a permit that other processes share, also earlier: after a pause of 5 ms, which doubles up
 ///   to kMostPause, with jitter, so that processes do not ask in step. If the store does not report
 ///   releases, and the queue has been granted nothing for kPassedOver (longer than a run of grants
@@ -64,7 +65,6 @@ class WaitQueues final {
   static constexpr std::chrono::milliseconds kMostPause{100};
   static constexpr std::chrono::milliseconds kMostPausePassedOver{20};
   static constexpr std::chrono::seconds kPassedOver{3};
-  static constexpr std::chrono::seconds kPauseForUnits{1};
 
   /// Called once, with the outcome: on the timer thread, or within acquire() by its caller.
   using Done = std::function<void(const AcquireOutcome&)>;
@@ -134,6 +134,8 @@ class WaitQueues final {
 
   ReleaseFairness& fairness() { return fairness_; }
   /// The callers that wait for reserved units, and so are in no queue.
+  ReservedLines& reserved() { return reserved_; }
+  /// The same callers, which learn of events of their keys.
   Sleepers& sleepers() { return sleepers_; }
 
  private:
@@ -158,6 +160,7 @@ class WaitQueues final {
   const std::shared_ptr<TimerQueue> manual_timer_;
   std::atomic<std::size_t> waiting_{0};
   ReleaseFairness fairness_;
+  ReservedLines reserved_;
   Sleepers sleepers_;
   std::mutex mutex_;
   // Guarded by mutex_:

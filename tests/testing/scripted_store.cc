@@ -51,6 +51,7 @@ void ScriptedStore::note(std::span<const Request> requests, Instant now) {
                      .operation = request.operation,
                      .cost = request.cost,
                      .patience_ns = request.patience_ns,
+                     .most_denial_age_ns = request.most_denial_age_ns,
                      .permit = request.permit,
                      .giver = request.giver,
                      .is_reclaim = request.is_reclaim,

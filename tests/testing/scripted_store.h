@@ -42,6 +42,7 @@ class ScriptedStore final : public Store {
     Operation operation = Operation::kTake;
     std::int64_t cost = 1;
     std::int64_t patience_ns = kDefaultPatience;
+    std::int64_t most_denial_age_ns = kMaxInt64;
     PermitId permit = 0;
     Source giver = Source::kStore;
     bool is_reclaim = false;
