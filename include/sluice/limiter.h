@@ -136,19 +136,19 @@ class SLUICE_EXPORT Limiter {
 
   /// Denies all requests for the key with a cost above 0, for `duration` (1 ns to 2^61 ns) from
   /// now, or until an earlier block ends if that is later. The key's state is kept. reset() ends
-  /// the block. Callers of this process that wait in acquire() for the key are denied at once,
-  /// those in its queue with the longer of `duration` and their last denial; units that they had
-  /// reserved are returned. Callers that come to acquire() later wait for the end of the block if
-  /// the limit is of windows or logs, and are denied at once if it is a bucket: see docs/limits.md.
-  /// The result is that of a peek() afterwards. As with charge(), a memory store without room
-  /// denies, and does not record the block.
+  /// the block. Callers of this process that wait in acquire() or acquire_all() for the key are
+  /// denied at once, those in a queue with the longer of `duration` and their last denial; units
+  /// that they had reserved are returned. Callers that come to acquire() later wait for the end of
+  /// the block if the limit is of windows or logs, and are denied at once if it is a bucket: see
+  /// docs/limits.md. The result is that of a peek() afterwards. As with charge(), a memory store
+  /// without room denies, and does not record the block.
   Decision block(std::string_view key, std::chrono::nanoseconds duration);
 
   /// Forgets the key's state and block: the key becomes fresh, as if never seen. Callers of this
-  /// process that wait in acquire() for the key ask again at once. Throws StoreError, under any
-  /// failure policy, if a store on another machine does not answer: this process has then forgotten
-  /// its local state, it is not known whether the store has, and callers that have reserved units
-  /// go on waiting for them.
+  /// process that wait in acquire() or acquire_all() for the key ask again at once. Throws
+  /// StoreError, under any failure policy, if a store on another machine does not answer: this
+  /// process has then forgotten its local state, it is not known whether the store has, and callers
+  /// that have reserved units go on waiting for them.
   void reset(std::string_view key);
 
   /// Replaces the limit by another one of the same name. Applies to this Limiter only; other
@@ -255,11 +255,12 @@ SLUICE_EXPORT Decision check_all(ClaimList claims, std::span<Decision> parts);
 /// for longest. A caller that is the first there asks for all claims again, and goes to the queue
 /// of another claim, at its end, if that now denies for longest: while callers of single claims
 /// keep coming, it may wait until its timeout. It does not wait behind those in the queues of its
-/// other claims, and may take units for which they wait. If a caller is stopped while it waits for
-/// reserved units, they are returned; retry_after is then the rest of that wait, and the other
-/// numbers are those of the claim that was binding. Throws as check_all(). What only the store can
-/// tell (that keys are in different slots), it throws when it first asks the store, which may be
-/// after a wait behind other callers.
+/// other claims, and may take units for which they wait. A block of any of its keys denies it; a
+/// reset of any, or another limit, lets the first caller of the queue in which it waits ask again.
+/// If a caller is stopped while it waits for reserved units, they are returned; retry_after is then
+/// the rest of that wait, and the other numbers are those of the claim that was binding. Throws as
+/// check_all(). What only the store can tell (that keys are in different slots), it throws when it
+/// first asks the store, which may be after a wait behind other callers.
 SLUICE_EXPORT Decision acquire_all(ClaimList claims, std::chrono::nanoseconds patience = kForever,
                                    std::stop_token stop = {});
 

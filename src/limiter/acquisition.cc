@@ -39,8 +39,9 @@ class Delay : public std::enable_shared_from_this<Delay> {
     ready_ = timer_->at(std::min(ready, TimerQueue::kEndOfTime - nanoseconds(1)),
                         [self = shared_from_this()] { self->end(Waking::kReady); });
     for (const AcquireClaim& claim : claims) {
+      if (claim.cost == 0) continue;  // What happens to that key is none of its business.
       sleepers_.emplace_back(claim.queues->sleepers(), claim.key, *claim.binding, wakings,
-                             [this](Waking why) { end_soon(why); });
+                             [this](Waking why, nanoseconds) { end_soon(why); });
       places_.emplace_back(claim.queues->reserved(), timer_, claim.key, ask);
     }
     if (stop.stop_possible()) stop_.emplace(stop, [this] { end_soon(Waking::kStopped); });

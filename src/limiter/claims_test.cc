@@ -4,11 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <functional>
 #include <future>
 #include <memory>
 #include <stdexcept>
 #include <stop_token>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "sluice/limiter.h"
@@ -23,12 +25,31 @@ using namespace std::chrono_literals;
 /// hours.
 class ClaimsTest : public AcquireFixture {
  protected:
-  std::future<Decision> acquire(const std::string& at, std::stop_token stop = {}) {
+  std::future<Decision> acquire(const std::string& at, std::stop_token stop) {
     return std::async(std::launch::async, [this, at, stop] {
       return acquire_all({{host_, at}, {total_, ""}}, kForever, stop);
     });
   }
+  std::future<Decision> acquire(const std::string& at) { return acquire(at, stop_.get_token()); }
 
+  /// After ten seconds it is stopped.
+  Decision answer_to(std::future<Decision>& caller) {
+    if (caller.wait_for(10s) != std::future_status::ready) stop_.request_stop();
+    return caller.get();
+  }
+
+  /// As another process would: callers of this one are not told.
+  void refund_elsewhere(Limiter& limiter, std::int64_t units) {
+    const LimitDefinition& limit = limiter.limit().definition();
+    const auto space = store_->open_space(limit);
+    store_->decide_one({.limit = &limit,
+                        .space = space.get(),
+                        .key = "",
+                        .operation = Operation::kRefund,
+                        .cost = units});
+  }
+
+  std::stop_source stop_;
   Limiter host_{store_, Limit("fixed_window 1/3h anchor=first", "host")};
   Limiter total_{store_, Limit("fixed_window 2/2h anchor=first", "total")};
 };
@@ -166,6 +187,68 @@ TEST_F(ClaimsTest, ABlockDeniesAllThatWaitForItsKey) {
     EXPECT_EQ(denied.limit, 2);
     EXPECT_GT(denied.retry_after, 8h);
   }
+}
+
+// They wait in the queue of the total, and are told of their host, whether they are first or not.
+TEST_F(ClaimsTest, ABlockOfAnotherClaimDeniesThoseThatWait) {
+  total_.check("", 2);
+  auto first = acquire("a");
+  await_waiting(total_, 1);
+  auto second = acquire("a");
+  await_waiting(total_, 2);
+  auto other = acquire("b");
+  await_waiting(total_, 3);
+  host_.block("a", 9h);
+  for (std::future<Decision>* blocked : {&first, &second}) {
+    const Decision denied = answer_to(*blocked);
+    EXPECT_EQ(denied.ended, Ended::kAnswered);
+    EXPECT_EQ(denied.binding, 0);
+    EXPECT_EQ(denied.limit, 1);
+    EXPECT_GT(denied.retry_after, 8h);
+  }
+  host_.block("b", 1h);
+  const Decision denied = answer_to(other);
+  EXPECT_EQ(denied.ended, Ended::kAnswered);
+  EXPECT_EQ(denied.binding, 1) << "the total denies for longer";
+  EXPECT_GT(denied.retry_after, 110min);
+  EXPECT_EQ(waiting_callers(*store_, host_.limit()), 0U);
+}
+
+TEST_F(ClaimsTest, AnEventOfAnotherClaimLetsThoseThatWaitAskAgain) {
+  const std::function<void()> events[] = {
+      [&] { host_.reset("a"); },
+      [&] { host_.set_limit(Limit("fixed_window 2/3h anchor=first", "host")); }};
+  for (const auto& happens : events) {
+    total_.charge("", 2);
+    auto both = acquire("a");
+    await_waiting(total_, 1);
+    refund_elsewhere(total_, 2);
+    happens();
+    ASSERT_TRUE(answer_to(both).allowed);
+    total_.reset("");
+    host_.reset("a");
+  }
+}
+
+TEST_F(ClaimsTest, ABlockDeniesNoneThatWantNothingOfItsKey) {
+  Limiter bucket(store_, Limit("token_bucket 1/1h", "bucket"));
+  bucket.check("");
+  total_.check("", 2);
+  const auto wait_for = [&](Limiter& limiter) {
+    return std::async(std::launch::async, [&] {
+      return acquire_all({{host_, "a", 0}, {limiter, ""}}, kForever, stop_.get_token());
+    });
+  };
+  auto in_queue = wait_for(total_);
+  await_waiting(total_, 1);
+  auto reserved = wait_for(bucket);
+  const auto space = store_->open_space(bucket.limit().definition());
+  while (space->attachment<WaitQueues>()->reserved().size() != 1) std::this_thread::yield();
+  host_.block("a", 9h);
+  pass_timer_thread();
+  stop_.request_stop();
+  EXPECT_EQ(in_queue.get().ended, Ended::kStopped);
+  EXPECT_EQ(reserved.get().ended, Ended::kStopped);
 }
 
 TEST_F(ClaimsTest, AnEventBeforeTheWaitBeginsIsNotMissed) {

@@ -73,7 +73,7 @@ void wake(WaitQueues& queues, const Request& request, std::uint64_t begun, const
     return queues.blocked(request.key, denial);
   }
   if (request.operation == Operation::kReset && answer.source == Source::kStore) {
-    queues.sleepers().wake(request.key, Waking::kReset, begun);
+    queues.sleepers().wake(request.key, Waking::kReset, {}, begun);
   }
   queues.released(request.key);
 }

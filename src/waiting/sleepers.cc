@@ -10,7 +10,7 @@ Sleepers::Sleeper::Sleeper(Sleepers& sleepers, std::string_view key, const Limit
     : sleepers_(sleepers), binding_(binding), since_(since), wake_(std::move(wake)) {
   const std::lock_guard lock(sleepers_.mutex_);
   place_ = sleepers_.sleepers_.emplace(std::string(key), this);
-  if (const auto why = sleepers_.missed(key, binding, since)) wake_(*why);
+  if (const auto event = sleepers_.missed(key, binding, since)) wake_(event->why, event->lasts);
 }
 
 Sleepers::Sleeper::~Sleeper() {
@@ -30,21 +30,22 @@ std::uint64_t Sleepers::begin_reset(std::string_view key) {
   return begun;
 }
 
-void Sleepers::wake(std::string_view key, Waking why, std::uint64_t begun) {
+void Sleepers::wake(std::string_view key, Waking why, std::chrono::nanoseconds lasts,
+                    std::uint64_t begun) {
   const std::lock_guard lock(mutex_);
-  remember({begun, why, std::hash<std::string_view>()(key), nullptr});
+  remember({begun, why, lasts, std::hash<std::string_view>()(key), nullptr});
   const auto [first, last] = sleepers_.equal_range(key);
   for (auto entry = first; entry != last; ++entry) {
     const Sleeper& sleeper = *entry->second;
-    if (sleeper.since_ < begun) sleeper.wake_(why);
+    if (sleeper.since_ < begun) sleeper.wake_(why, lasts);
   }
 }
 
 void Sleepers::wake_all(const LimitBinding& binding, Waking why) {
   const std::lock_guard lock(mutex_);
-  remember({begin_event(), why, 0, &binding});
+  remember({begin_event(), why, {}, 0, &binding});
   for (const auto& [key, sleeper] : sleepers_) {
-    if (&sleeper->binding_ == &binding) sleeper->wake_(why);
+    if (&sleeper->binding_ == &binding) sleeper->wake_(why, {});
   }
 }
 
@@ -70,14 +71,14 @@ void Sleepers::remember(const Event& event) {
 
 // The first event since then that concerns the caller. If events were dropped, kReplaced: the
 // caller returns its units and asks again.
-std::optional<Waking> Sleepers::missed(std::string_view key, const LimitBinding& binding,
-                                       std::uint64_t since) const {
+std::optional<Sleepers::Event> Sleepers::missed(std::string_view key, const LimitBinding& binding,
+                                                std::uint64_t since) const {
   if (wakings() == since) return std::nullopt;
-  if (forgotten_ > since) return Waking::kReplaced;
+  if (forgotten_ > since) return Event{forgotten_, Waking::kReplaced, {}, 0, nullptr};
   const std::size_t key_hash = std::hash<std::string_view>()(key);
   for (const Event& event : events_) {
     if (event.begun <= since) continue;
-    if (event.binding ? event.binding == &binding : event.key_hash == key_hash) return event.why;
+    if (event.binding ? event.binding == &binding : event.key_hash == key_hash) return event;
   }
   return std::nullopt;
 }

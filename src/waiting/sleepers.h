@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -16,7 +17,7 @@
 
 namespace sluice {
 
-/// Why a caller that waits for reserved units is woken.
+/// Why a waiting caller is woken.
 enum class Waking : std::uint8_t {
   kReady,     ///< The units are there: the caller may go ahead.
   kStopped,   ///< The caller's stop token was requested to stop.
@@ -25,11 +26,13 @@ enum class Waking : std::uint8_t {
   kReplaced,  ///< Another caller of this process has replaced the limit.
 };
 
-/// The callers of this process that have reserved units of the keys of one space and wait until the
-/// units are there. Thread-safe.
+/// The callers of this process that wait and learn of events of the keys of one space: those that
+/// have reserved units of them, and those that want units of several limits together, and wait in
+/// the queue of one. Thread-safe.
 class Sleepers {
  public:
-  using Wake = std::function<void(Waking)>;
+  /// `lasts` is the duration of a block.
+  using Wake = std::function<void(Waking why, std::chrono::nanoseconds lasts)>;
   /// Of so many keys that were reset last, it is known which; of at most twice as many.
   static constexpr std::size_t kMostResets = 65'536;
 
@@ -65,7 +68,8 @@ class Sleepers {
 
   /// Wakes the callers that wait for the key, and asked the store before the event `begun`. (Those
   /// that asked during a reset keep their reservations: the store may have made them after it.)
-  void wake(std::string_view key, Waking why, std::uint64_t begun = begin_event());
+  void wake(std::string_view key, Waking why, std::chrono::nanoseconds lasts = {},
+            std::uint64_t begun = begin_event());
   /// Wakes the callers that wait under this limit.
   void wake_all(const LimitBinding& binding, Waking why);
 
@@ -80,6 +84,7 @@ class Sleepers {
   struct Event {
     std::uint64_t begun;  // Its number, counted when it began.
     Waking why;
+    std::chrono::nanoseconds lasts;
     std::size_t key_hash;
     const LimitBinding* binding;  // Null: wake(), for a key.
   };
@@ -89,8 +94,8 @@ class Sleepers {
 
   static std::uint64_t begin_event() { return count_.fetch_add(1, std::memory_order_acq_rel) + 1; }
   void remember(const Event& event);
-  std::optional<Waking> missed(std::string_view key, const LimitBinding& binding,
-                               std::uint64_t since) const;
+  std::optional<Event> missed(std::string_view key, const LimitBinding& binding,
+                              std::uint64_t since) const;
 
   static inline constinit std::atomic<std::uint64_t> count_{0};
   mutable std::mutex mutex_;

@@ -45,8 +45,8 @@ TEST(Sleepers, RememberTheLastResetThatBegan) {
   Sleepers sleepers;
   const auto first = sleepers.begin_reset("k");
   const auto second = sleepers.begin_reset("k");
-  sleepers.wake("k", Waking::kReset, second);
-  sleepers.wake("k", Waking::kReset, first);
+  sleepers.wake("k", Waking::kReset, {}, second);
+  sleepers.wake("k", Waking::kReset, {}, first);
   EXPECT_TRUE(sleepers.was_reset("k", first));
   EXPECT_FALSE(sleepers.was_reset("k", second));
 }

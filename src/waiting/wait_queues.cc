@@ -103,6 +103,23 @@ class WaitQueues::Waiter : public std::enable_shared_from_this<Waiter> {
   /// Whether its caller has its outcome: a grant that arrives later is returned to the store.
   bool is_done() const { return done_ == nullptr; }
 
+  /// It learns of events of its claims that began after `since`, if it has several: the queue in
+  /// which it waits tells it of those of one. Called when it joins a queue.
+  void learn_of_events(std::uint64_t since) {
+    if (request_.claims.size() == 1 || !sleepers_.empty() || is_done()) return;
+    for (std::size_t i = 0; i < request_.claims.size(); ++i) {
+      const AcquireClaim& claim = request_.claims[i];
+      if (claim.cost == 0) continue;
+      const auto wake = [timer = timer_, weak = weak_from_this(), i](Waking why,
+                                                                     nanoseconds lasts) {
+        timer->post([weak, i, why, lasts] {
+          if (const auto waiter = weak.lock()) waiter->on_event(i, why, lasts);
+        });
+      };
+      sleepers_.emplace_back(claim.queues->sleepers(), claim.key, *claim.binding, since, wake);
+    }
+  }
+
   /// From now on `stop` ends the wait.
   void stop_on(const std::stop_token& stop) {
     if (is_done() || !stop.stop_possible()) return;
@@ -135,6 +152,7 @@ class WaitQueues::Waiter : public std::enable_shared_from_this<Waiter> {
   /// this object nor the task that has called this holds a share of the store.
   void tell(const AcquireOutcome& outcome) {
     stop_.reset();
+    sleepers_.clear();
     timer_->post([done = std::exchange(done_, nullptr), outcome] { done(outcome); });
   }
 
@@ -170,9 +188,11 @@ class WaitQueues::Waiter : public std::enable_shared_from_this<Waiter> {
   using StopCallback = std::stop_callback<std::function<void()>>;
 
   void stop_waiting();
+  void on_event(std::size_t claim, Waking why, nanoseconds lasts);
 
   const std::shared_ptr<TimerQueue> timer_;
   AcquireRequest request_;
+  std::list<Sleepers::Sleeper> sleepers_;  // One for each of several claims.
   Done done_;
   std::optional<StopCallback> stop_;
   AcquireOutcome outcome_;
@@ -236,6 +256,25 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
     if (denied_) denial.retry_after = std::max(denial.retry_after, next_chance() - now);
     denied_.emplace(waiters_.front()->request(), denial, now);
     while (!waiters_.empty()) deny(std::shared_ptr(waiters_.front()), Ended::kAnswered);
+    serve();
+  }
+
+  /// One of the waiter's several claims was blocked: it is denied for as long as the block, or as
+  /// its last denial here.
+  void blocked(const std::shared_ptr<Waiter>& waiter, std::size_t claim, nanoseconds lasts) {
+    const auto self = shared_from_this();
+    const TimePoint now = timer_->now();
+    remove(waiter);
+    if (denied_ && next_chance() - now >= lasts) {
+      waiter->denied = denied_;
+    } else {
+      const auto& parts = limit_of(waiter->request().claims[claim]).definition().parts;
+      waiter->wait_for_binding({.binding = static_cast<std::uint8_t>(claim),
+                                .limit = numbers_of(parts[0]).quota,
+                                .retry_after = lasts,
+                                .reset_after = lasts});
+    }
+    waiter->tell_denied(Ended::kAnswered);
     serve();
   }
 
@@ -488,6 +527,15 @@ void WaitQueues::Waiter::stop_waiting() {
   }
 }
 
+void WaitQueues::Waiter::on_event(std::size_t claim, Waking why, nanoseconds lasts) {
+  if (is_done()) return;
+  const auto self = shared_from_this();
+  if (!queue) {  // It is on its way to the queue of another claim.
+    return timer_->post([self, claim, why, lasts] { self->on_event(claim, why, lasts); });
+  }
+  why == Waking::kBlocked ? queue->blocked(self, claim, lasts) : queue->released();
+}
+
 // REQUIRES: the lock is held.
 WaitQueues::Queues::iterator WaitQueues::find_queue(std::string_view key, const Limit& limit) {
   const auto [first, last] = queues_.equal_range(key);
@@ -533,8 +581,9 @@ void WaitQueues::join(const std::shared_ptr<Waiter>& waiter, const std::stop_tok
   // Counted before it asks again, so that a thread that returns units after its denial finds it,
   // and wakes it.
   queues.waiting_.fetch_add(1, std::memory_order_release);
-  timer->post([waiter, stop, queue = entry.queue] {
+  timer->post([waiter, stop, since = Sleepers::wakings(), queue = entry.queue] {
     waiter->stop_on(stop);
+    waiter->learn_of_events(since);
     queue->join(waiter);
   });
 }
@@ -603,8 +652,8 @@ void WaitQueues::released(std::string_view key) {
 }
 
 void WaitQueues::blocked(std::string_view key, const Decision& denial) {
-  sleepers_.wake(key, Waking::kBlocked);
   post_to_queues(key, [denial](Queue& queue) { queue.blocked(denial); });
+  sleepers_.wake(key, Waking::kBlocked, denial.retry_after);
 }
 
 void WaitQueues::limit_replaced() {

@@ -42,8 +42,8 @@ namespace sluice {
 ///   of another process, see ReleaseFairness), the pauses are at most kMostPausePassedOver.
 ///
 /// A caller leaves the queue when it is granted, when it cannot be admitted within its timeout,
-/// when its timeout is over, when it is stopped, or when the key is blocked. If the store grants a
-/// caller that has left already, the grant is returned to the store.
+/// when its timeout is over, when it is stopped, or when a key of its claims is blocked. If the
+/// store grants a caller that has left already, the grant is returned to the store.
 ///
 /// Within a queue no caller overtakes another: a caller that arrives later asks the store directly
 /// only if the queue is empty, or if its cost can never be admitted. A caller with several claims
@@ -135,7 +135,7 @@ class WaitQueues final {
   ReleaseFairness& fairness() { return fairness_; }
   /// The callers that wait for reserved units, and so are in no queue.
   ReservedLines& reserved() { return reserved_; }
-  /// The same callers, which learn of events of their keys.
+  /// Those, and the callers that wait in a queue with several claims.
   Sleepers& sleepers() { return sleepers_; }
 
  private:

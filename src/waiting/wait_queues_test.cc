@@ -463,6 +463,26 @@ TEST_F(WaitQueuesTest, WhatTheStoreRefusesIsAnError) {
   EXPECT_THROW(std::rethrow_exception(refused.error), std::invalid_argument);
 }
 
+// It comes to wait before the block, and its queue is told of other keys only.
+TEST_F(WaitQueuesTest, ABlockOfAnotherClaimIsNotMissed) {
+  use_window();
+  const auto others = std::make_shared<WaitQueues>(timer_);
+  const auto other = std::make_shared<LimitBinding>(store_, Limit("fixed_window 7/1m", "other"),
+                                                    LimitBinding::Kind::kUnits);
+  AcquireRequest request({.binding = binding_, .queues = queues_, .key = "k"},
+                         TimerQueue::kEndOfTime);
+  request.claims.push_back({.binding = other, .queues = others, .key = "other"});
+  WaitQueues::wait(std::move(request), std::nullopt, {},
+                   [this](const AcquireOutcome& outcome) { outcomes_[1] = outcome; });
+  others->blocked("other", {.retry_after = std::chrono::hours(9)});
+  timer_->run();
+  const Decision& denied = outcomes_[1].decision;
+  EXPECT_EQ(denied.binding, 1);
+  EXPECT_EQ(denied.limit, 7);
+  EXPECT_EQ(denied.retry_after, std::chrono::hours(9));
+  EXPECT_EQ(queues_->waiting(), 0U);
+}
+
 TEST_F(WaitQueuesTest, ABlockDeniesAllThatWaitAtOnce) {
   use_permits();
   answer_later();
