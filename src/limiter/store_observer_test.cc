@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <future>
+#include <memory>
 
+#include "fallback/fallback_store.h"
 #include "sluice/limiter.h"
+#include "testing/scripted_store.h"
 
 namespace sluice {
 namespace {
@@ -152,6 +155,22 @@ TEST(StoreObserver, IsToldThatAMemoryStoreIsFull) {
   EXPECT_THAT(told.get().message, HasSubstr("the store memory:?max_bytes=1048576 is full"));
   EXPECT_GT(health(*store).evicted, 0U);
   EXPECT_EQ(health(*store).state, State::kUp);
+}
+
+TEST(StoreObserver, DecisionsAreCountedByAStoreOnAnotherMachine) {
+  const auto shared =
+      std::make_shared<FallbackStore>(std::make_shared<ScriptedStore>(), FallbackOptions());
+  const auto memory = open_store("memory:");
+  const Limit limit("token_bucket 1/1h", "limit");
+  Limiter limiters[] = {{shared, limit}, {memory, limit}};
+  for (Limiter& limiter : limiters) EXPECT_TRUE(limiter.check("k").allowed);
+  EXPECT_THAT(decision_counts(*memory), IsEmpty());
+  const auto counts = decision_counts(*shared);
+  ASSERT_EQ(counts.size(), 1U);
+  EXPECT_EQ(counts[0].limit, "limit");
+  EXPECT_TRUE(counts[0].allowed);
+  EXPECT_EQ(counts[0].source, Source::kStore);
+  EXPECT_EQ(counts[0].decisions, 1U);
 }
 
 }  // namespace
