@@ -105,6 +105,17 @@ struct Bucket {
     return bucket_admit(params, state, call.now, 0);
   }
 
+  /// Nanoseconds of debt: see sluice::most_used().
+  static std::int64_t most_used(const BucketParams& params) {
+    return params.tolerance_ns - params.interval_ns();
+  }
+  /// REQUIRES: used_ns < kMaxDurationNs.
+  static BucketParams with_most_used(const BucketParams&, std::int64_t used_ns) {
+    // Of all intervals that divide it without a rest, this is a power of two.
+    const std::int64_t interval_ns = used_ns == 0 ? 1 : used_ns & -used_ns;
+    return bucket_params(1, interval_ns, used_ns / interval_ns + 1).value();
+  }
+
   static LimitNumbers numbers(const BucketParams& params) {
     return {.count = params.count,
             .window_ns = params.period_ns,

@@ -46,9 +46,6 @@ struct LimitDefinition {
   std::vector<AnyPart> parts;
   /// Keys may have other numbers than these: a store remembers those by which a key was asked last.
   bool varies = false;
-  /// If it varies: any call may name numbers that no other key has, as those of CL.THROTTLE do. A
-  /// store that has little room for limits forgets keys of such a space first.
-  bool any_numbers = false;
 
   /// Whether the space has a name of its own; otherwise it is that of the expression.
   bool is_named() const { return space != expression; }
@@ -90,6 +87,29 @@ inline bool is_denial_final(const AnyPart& part) {
 inline bool starts_with_first(const AnyPart& part) {
   const auto* const window = std::get_if<Part<FixedWindow>>(&part);
   return window != nullptr && window->params.first;
+}
+
+/// The most that a key may have used, in units or (of a bucket) in nanoseconds, without denying a
+/// unit.
+template <class A>
+std::int64_t most_used(const typename A::Params& params) {
+  if constexpr (requires { A::most_used(params); }) {
+    return A::most_used(params);
+  } else {
+    return params.limit - 1;
+  }
+}
+
+/// Numbers of the same state_kind() with `used` as most_used(). A key that denies a unit by any
+/// numbers of this kind with as much or more also denies it by these.
+template <class A>
+typename A::Params with_most_used(typename A::Params params, std::int64_t used) {
+  if constexpr (requires { A::with_most_used(params, used); }) {
+    return A::with_most_used(params, used);
+  } else {
+    params.limit = used + 1;
+    return params;
+  }
 }
 
 /// The numbers of one part.

@@ -37,6 +37,35 @@ TEST(LimitDefinition, ALimitTellsWhatItIsMadeOf) {
   EXPECT_EQ(permits.window(), 0s);
 }
 
+// By which a store with more keys than it has room for judges them.
+TEST(LimitDefinition, ANumberTellsWhatAKeyMayHaveUsedWithoutDenying) {
+  struct Row {
+    const char* expression;
+    std::int64_t most_used;
+  };
+  for (const Row& row : {Row{"token_bucket 4/1s", 750'000'000},
+                         {"token_bucket 1/1s", 0},
+                         {"token_bucket 4/1s borrow=yes", kSecondNs},
+                         {"token_bucket 1/2305843009213693952ns borrow=yes", kMaxDurationNs - 1},
+                         {"leaky_bucket 4/1s queue=2", 500'000'000},
+                         {"fixed_window 7/1s", 6},
+                         {"sliding_log 7/1s", 6},
+                         {"sliding_window 7/1s strict=no", 6},
+                         {"sliding_counter 7/1s", 6},
+                         {"concurrency 7", 6}}) {
+    const auto parts = parse_parts(row.expression);
+    std::visit(
+        [&]<class P>(const P& part) {
+          using A = typename P::Algorithm;
+          EXPECT_EQ(most_used<A>(part.params), row.most_used) << row.expression;
+          const P same{with_most_used<A>(part.params, row.most_used)};
+          EXPECT_EQ(most_used<A>(same.params), row.most_used) << row.expression;
+          EXPECT_TRUE(keeps_state(parts, {same})) << row.expression;
+        },
+        parts[0]);
+  }
+}
+
 TEST(LimitDefinition, AnAlgorithmThatDoesNotExistIsNamedBeforeAMissingCount) {
   for (const char* expression :
        {"token_buket", "token_buket 5", "fixed_window 1/1s & token_buket"}) {

@@ -29,12 +29,6 @@ inline LimitDefinition varying(std::string_view expression, std::string_view nam
   limit.varies = true;
   return limit;
 }
-/// The same, with any numbers, as CL.THROTTLE.
-inline LimitDefinition any_numbers(std::string_view expression) {
-  LimitDefinition limit = varying(expression);
-  limit.any_numbers = true;
-  return limit;
-}
 
 /// Takes until a new key finds no room. Returns the name of that key.
 inline std::string take_until_full(MemoryStore& store, LimitedKeys& keys) {

@@ -50,6 +50,16 @@ struct SlidingWindow {
                        params.precision.divide(judged) * params.precision_ns());
   }
 
+  /// Strict, if such a limit is possible: then units count for longer.
+  static Params with_most_used(Params params, std::int64_t used) {
+    if (!params.strict && params.lifetime_ns + params.precision_ns() <= kEndOfTime) {
+      params.strict = true;
+      params.lifetime_ns += params.precision_ns();
+    }
+    params.limit = used + 1;
+    return params;
+  }
+
   static std::string state_kind(const Params& params);
   static Params define(PartSyntax& syntax);
   static std::string describe(const Params& params);

@@ -44,6 +44,15 @@ struct TokenBucket : Bucket {
     return bucket_admit(params, next, call.now, wait_ns);
   }
 
+  /// With borrowing, a key denies only once it is overdrawn.
+  static std::int64_t most_used(const Params& params) {
+    if (!params.borrow) return Bucket::most_used(params);
+    return std::min(params.tolerance_ns, kMaxDurationNs - 1);
+  }
+  static Params with_most_used(const Params& params, std::int64_t used_ns) {
+    return {Bucket::with_most_used(params, used_ns), false};
+  }
+
   static std::string state_kind(const Params&) { return std::string(kName); }
   static Params define(PartSyntax& syntax);
   static std::string describe(const Params& params);

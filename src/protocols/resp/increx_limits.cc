@@ -17,7 +17,7 @@ LimitDefinition define_increx(const IncrexNumbers& numbers) {
   // No limit can have this name: a name has no blank, and there is no such algorithm.
   limit.space = "increx " + format_duration(numbers.period_ns);
   limit.expression = FixedWindow::describe(params);
-  limit.varies = limit.any_numbers = true;
+  limit.varies = true;
   limit.parts.emplace_back(Part<FixedWindow>{params});
   return limit;
 }

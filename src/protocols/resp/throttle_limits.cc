@@ -44,7 +44,7 @@ LimitDefinition define_throttle(const ThrottleNumbers& numbers) {
   LimitDefinition limit;
   limit.space = kThrottleSpace;
   limit.expression = TokenBucket::describe(params);
-  limit.varies = limit.any_numbers = true;
+  limit.varies = true;
   limit.parts.emplace_back(Part<TokenBucket>{params});
   return limit;
 }

@@ -1,8 +1,6 @@
 #include "stores/memory/limit_table.h"
 
 #include <algorithm>
-#include <array>
-#include <span>
 #include <utility>
 #include <variant>
 
@@ -13,7 +11,7 @@ namespace {
 
 // About the bytes of a row beside its parts: the row, and what malloc and a vector add to them.
 // For a space also what a caller that holds it needs, and its name.
-constexpr std::size_t kNumbersBytes = 80;
+constexpr std::size_t kNumbersBytes = 88;
 constexpr std::size_t kSpaceBytes = 512;
 
 std::size_t bytes_of_space(const std::string& name, const std::vector<AnyPart>& parts) {
@@ -26,6 +24,16 @@ std::uint64_t mix(std::uint64_t z) {
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9U;
   z = (z ^ (z >> 27)) * 0x94D049BB133111EBU;
   return z ^ (z >> 31);
+}
+
+std::vector<AnyPart> rounded(std::vector<AnyPart> parts, int bits) {
+  for (AnyPart& part : parts) {
+    const std::int64_t used = RoundedUse(part, bits).used();
+    std::visit(
+        [&]<class P>(P& p) { p.params = with_most_used<typename P::Algorithm>(p.params, used); },
+        part);
+  }
+  return parts;
 }
 
 bool keeps_records(const LimitDefinition& limit) {
@@ -43,7 +51,6 @@ MemorySpace::MemorySpace(std::shared_ptr<LimitTable> limits, LimitId id, const K
                          const LimitDefinition& limit)
     : limits_(std::move(limits)),
       id_(id),
-      keeps_keys_(!limit.any_numbers),
       keeps_records_(memory::keeps_records(limit)),
       salt_(salt) {}
 
@@ -80,17 +87,12 @@ LimitTable::Opened LimitTable::open(const LimitDefinition& limit, const Space* h
         former != nullptr && former.use_count() > (former.get() == held ? 2 : 1);
     if (keeps_state(parts, limit.parts)) {
       const bool differs = parts != limit.parts;
-      const bool varied = known.data->hints != nullptr;
-      // As limits of one name with different numbers: the others go on with theirs.
-      const bool varies = limit.varies || (has_others && differs);
       // Once the numbers vary, a key keeps those by which it was asked last.
-      if (differs && !has_others && !(varied && varies)) {
+      if (differs && !has_others && known.data->numbers == nullptr) {
         opened.retired.reset(known.parts.exchange(new PartList(limit.parts)));
       }
-      if (varies && !varied) {
-        known.data->hints = std::make_unique<MemorySpace::Hints>();
-        if (former != nullptr) former->begin_to_vary(known.data->hints.get());
-      }
+      // As limits of one name with different numbers: the others go on with theirs.
+      if (limit.varies || (differs && has_others)) begin_to_vary(*known.data, former.get());
       opened.space = former != nullptr ? former : hold(id, limit);
       return opened;
     }
@@ -106,7 +108,7 @@ LimitTable::Opened LimitTable::open(const LimitDefinition& limit, const Space* h
   require_room(limit);
   const LimitId id = add_row(limit.space, limit.parts);
   row(id).data->made = ++spaces_made_;
-  if (limit.varies) row(id).data->hints = std::make_unique<MemorySpace::Hints>();
+  if (limit.varies) begin_to_vary(*row(id).data, nullptr);
   opened.space = hold(id, limit);
   row(id).uses.fetch_sub(1, std::memory_order_relaxed);  // That of add_row().
   if (held != nullptr && former.get() == held) opened.space->succeed(*held);
@@ -119,11 +121,18 @@ std::shared_ptr<MemorySpace> LimitTable::hold(LimitId id, const LimitDefinition&
   const KeyHash name = hash_key(data.name, secret_);
   const KeyHash salt{mix(name.high + data.made), mix(name.low - data.made)};
   auto space = std::make_shared<MemorySpace>(shared_from_this(), id, salt, limit);
-  if (data.hints != nullptr) space->begin_to_vary(data.hints.get());
+  space->numbers_.store(data.numbers.get(), std::memory_order_release);
   data.handle = space;
   ++held.uses;
-  if (space->keeps_keys()) ++held.holders;
+  ++held.holders;
   return space;
+}
+
+// From now on the keys of the space, and of its handle if it has one, may have numbers of their
+// own.
+void LimitTable::begin_to_vary(SpaceData& data, MemorySpace* handle) {
+  if (data.numbers == nullptr) data.numbers = std::make_unique<Lists>();
+  if (handle != nullptr) handle->numbers_.store(data.numbers.get(), std::memory_order_release);
 }
 
 // No request finds the space's keys any more: by a limit without parts, all are fresh.
@@ -142,9 +151,10 @@ LimitTable::Image LimitTable::image_of(LimitId id, const PartList& parts) {
 LimitId LimitTable::restore(const Image& image, LimitId space) {
   const std::lock_guard lock(mutex_);
   if (space != 0) {
-    auto& hints = row(space).data->hints;
-    if (hints == nullptr) hints = std::make_unique<MemorySpace::Hints>();
-    return add_numbers(head_of(space, image.parts), space, image.parts);
+    begin_to_vary(*row(space).data, nullptr);
+    const LimitId id = numbers_row(space, image.parts);
+    add_key(id);
+    return id;
   }
   if (const auto found = ids_.find(image.name); found != ids_.end()) retire(found->second);
   const LimitId id = add_row(image.name, image.parts);
@@ -154,19 +164,8 @@ LimitId LimitTable::restore(const Image& image, LimitId space) {
 }
 
 void LimitTable::let_go(const MemorySpace& space) {
-  if (space.keeps_keys()) --row(space.id()).holders;
+  --row(space.id()).holders;
   remove_key(space.id());
-}
-
-// The list that has the row of these numbers of the space, if there is one.
-LimitId& LimitTable::head_of(LimitId space, const PartList& parts) {
-  std::array<LimitNumbers, kMaxParts + 1> numbers{};
-  numbers[parts.size()].count = space;
-  std::ranges::transform(parts, numbers.begin(), numbers_of);
-  const auto bytes = std::as_bytes(std::span(numbers).first(parts.size() + 1));
-  const KeyHash hash =
-      hash_key({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, secret_);
-  return heads_[hash.low % heads_.size()];
 }
 
 // Whether there is room for another row of so many bytes, and others stay free.
@@ -185,37 +184,44 @@ void LimitTable::require_room(const LimitDefinition& limit) const {
 
 // The row of a space, with one use, or 0.
 LimitId LimitTable::add_row(std::string name, const PartList& parts) {
-  const LimitId id = use_row(parts, bytes_of_space(name, parts), 0);
-  if (id == 0) return 0;
+  const std::size_t bytes = bytes_of_space(name, parts);
+  if (!has_room(bytes)) return 0;
+  const LimitId id = use_row(parts, bytes, 0);
   auto& data = row(id).data;
   data = std::make_unique<SpaceData>(SpaceData{.name = std::move(name)});
   ids_.emplace(data->name, id);
   return id;
 }
 
-// The row of these numbers of the space, from their list, or 0.
-LimitId LimitTable::find_numbers(LimitId head, LimitId space, const PartList& parts) const {
-  for (LimitId id = head; id != 0; id = row(id).next) {
-    const Row& known = row(id);
-    if (known.space == space && *known.parts.load(std::memory_order_relaxed) == parts) return id;
-  }
-  return 0;
+LimitId LimitTable::id_of(const MemorySpace& space, const LimitDefinition& limit) {
+  auto* lists = space.numbers_.load(std::memory_order_acquire);
+  if (lists == nullptr) return space.id();
+  if (const LimitId id = find_numbers(*lists, limit.parts)) return id;
+  const std::lock_guard lock(mutex_);
+  return numbers_row(space.id(), limit.parts);
 }
 
-// A row for these numbers of the space, with one use, first in their list, or 0.
-LimitId LimitTable::add_numbers(LimitId& head, LimitId space, const PartList& parts,
-                                std::size_t sixteenths_kept) {
+// The row of these numbers of the space or, if there is no room for it, that of the space.
+LimitId LimitTable::numbers_row(LimitId space, const PartList& parts) {
+  SpaceData& data = *row(space).data;
+  LimitId id = find_numbers(*data.numbers, parts);
+  if (id != 0) return id;
   const std::size_t bytes = kNumbersBytes + parts.size() * sizeof(AnyPart);
-  const LimitId id = has_room(bytes, sixteenths_kept) ? use_row(parts, bytes, space) : LimitId{0};
-  if (id == 0) return 0;
-  ++row(space).uses;
-  row(id).next = std::exchange(head, id);
+  if (!has_room(bytes, 1)) return space;
+  const bool fine = data.fine_left > 0;
+  if (fine) --data.fine_left;
+  id = use_row(rounded(parts, bits_of(parts.size(), fine)), bytes, space);
+  const Codes codes = codes_of(parts, fine);
+  std::atomic<LimitId>& list = list_of(*data.numbers, codes);
+  row(id).codes = codes;
+  row(id).next = list.load(std::memory_order_relaxed);
+  list.store(id, std::memory_order_release);
   return id;
 }
 
-// A row with one use, or 0: that of numbers of `space`, or, if that is 0, of a space.
-LimitId LimitTable::use_row(const PartList& parts, std::size_t bytes, LimitId space) {
-  if (!has_room(bytes)) return 0;
+// A row: that of numbers of `space`, or, if that is 0, of a space, with one use. REQUIRES: there is
+// room.
+LimitId LimitTable::use_row(PartList parts, std::size_t bytes, LimitId space) {
   LimitId id;
   if (free_.empty()) {
     id = static_cast<LimitId>(++rows_);
@@ -228,25 +234,22 @@ LimitId LimitTable::use_row(const PartList& parts, std::size_t bytes, LimitId sp
     free_.pop_back();
   }
   Row& used = row(id);
-  used.parts.store(new PartList(parts), std::memory_order_release);
+  used.parts.store(new PartList(std::move(parts)), std::memory_order_release);
   used.space = space != 0 ? space : id;
   used.bytes = static_cast<std::uint32_t>(bytes);
+  used.codes = kNoCodes;
   count_bytes(bytes_ + bytes);
-  used.uses.store(1, std::memory_order_release);
+  used.uses.store(space != 0 ? 0 : 1, std::memory_order_release);
   return id;
 }
 
-// No request finds the row any more, which may be that of a space or of its numbers.
-void LimitTable::forget_index(LimitId id) {
-  const Row& unused = row(id);
-  if (unused.space == id) {
-    const auto found = ids_.find(unused.data->name);
-    if (found != ids_.end() && found->second == id) ids_.erase(found);
-    return;
-  }
-  LimitId* at = &head_of(unused.space, *unused.parts.load(std::memory_order_relaxed));
-  while (*at != id) at = &row(*at).next;
-  *at = unused.next;
+void LimitTable::free_row(LimitId id) {
+  Row& freed = row(id);
+  freed.data.reset();
+  freed.space = 0;
+  delete freed.parts.exchange(nullptr);
+  free_.push_back(id);
+  count_bytes(bytes_ - freed.bytes);
 }
 
 void LimitTable::count_bytes(std::size_t bytes) {
@@ -260,60 +263,19 @@ void LimitTable::count_bytes(std::size_t bytes) {
               std::memory_order_relaxed);
 }
 
-void LimitTable::drop_unused(LimitId id) {
+void LimitTable::drop_unused(LimitId space) {
   const std::lock_guard lock(mutex_);
+  const Row& dropped = row(space);
   // Another thread may have used it again meanwhile, and dropped it again.
-  for (LimitId unused = id; unused != 0;) {
-    Row& dropped = row(unused);
-    if (dropped.space == 0 || dropped.uses.load(std::memory_order_acquire) != 0) return;
-    forget_index(unused);
-    dropped.data.reset();
-    const LimitId space = std::exchange(dropped.space, LimitId{0});
-    delete dropped.parts.exchange(nullptr);
-    free_.push_back(unused);
-    count_bytes(bytes_ - dropped.bytes);
-    // The numbers of a space keep the space's row.
-    const bool was_last = space != unused && row(space).uses.fetch_sub(1) == 1;
-    unused = was_last ? space : LimitId{0};
+  if (dropped.space != space || dropped.uses.load(std::memory_order_acquire) != 0) return;
+  const auto found = ids_.find(dropped.data->name);
+  if (found != ids_.end() && found->second == space) ids_.erase(found);
+  if (const auto lists = std::move(dropped.data->numbers)) {
+    for (LimitId id : *lists) {
+      while (id != 0) free_row(std::exchange(id, row(id).next));
+    }
   }
-}
-
-LimitId LimitTable::add_varying_key(const MemorySpace& space, const LimitDefinition& limit) {
-  const auto address = reinterpret_cast<std::uintptr_t>(&limit);
-  auto& hints = *space.hints_.load(std::memory_order_acquire);
-  auto& hint = hints[(address / 64) % hints.size()];
-  const LimitId known = hint.load(std::memory_order_relaxed);
-  if (known != 0 && pin_if_equal(known, space, limit.parts)) return known;
-
-  LimitId& head = head_of(space.id(), limit.parts);
-  const std::lock_guard lock(mutex_);
-  LimitId id = find_numbers(head, space.id(), limit.parts);
-  if (id != 0) {
-    ++row(id).uses;
-  } else {
-    id = add_numbers(head, space.id(), limit.parts, limit.any_numbers ? 1 : 0);
-  }
-  if (id == 0 && !limit.any_numbers) {  // Better judged by other numbers than denied.
-    ++row(space.id()).uses;
-    return space.id();
-  }
-  hint.store(id, std::memory_order_relaxed);
-  return id;
-}
-
-// Counts another key of a row, if it has these numbers of this space.
-bool LimitTable::pin_if_equal(LimitId id, const MemorySpace& space, const PartList& parts) {
-  Row& found = row(id);
-  std::uint32_t uses = found.uses.load(std::memory_order_relaxed);
-  do {
-    if (uses == 0) return false;
-  } while (!found.uses.compare_exchange_weak(uses, uses + 1, std::memory_order_acquire));
-  // Now it cannot change.
-  if (found.space == space.id() && *found.parts.load(std::memory_order_relaxed) == parts) {
-    return true;
-  }
-  remove_key(id);
-  return false;
+  free_row(space);
 }
 
 }  // namespace sluice::memory

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
@@ -10,8 +12,10 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <variant>
 #include <vector>
 
+#include "core/arithmetic.h"
 #include "core/hash_secret.h"
 #include "core/store.h"
 #include "stores/memory/judge.h"
@@ -34,11 +38,8 @@ class MemorySpace final : public Space {
   }
 
   LimitId id() const { return id_; }
-  /// Whether its keys stay, while a caller holds it, where limits have little room. See
-  /// LimitDefinition::any_numbers.
-  bool keeps_keys() const { return keeps_keys_; }
   /// See LimitDefinition::varies.
-  bool varies() const { return hints_.load(std::memory_order_acquire) != nullptr; }
+  bool varies() const { return numbers_.load(std::memory_order_acquire) != nullptr; }
   /// Whether most states are records.
   bool keeps_records() const { return keeps_records_; }
   /// The hash of a key together with the space.
@@ -47,31 +48,52 @@ class MemorySpace final : public Space {
  private:
   friend class LimitTable;
 
-  // The limits' ids that were found last, by the addresses of their definitions.
-  using Hints = std::array<std::atomic<LimitId>, 4096>;
-
-  // From now on its keys may have numbers of their own.
-  void begin_to_vary(Hints* hints) { hints_.store(hints, std::memory_order_release); }
+  // The first row of each list of numbers; a hash of the numbers chooses the list.
+  using Lists = std::array<std::atomic<LimitId>, 512>;
 
   const std::shared_ptr<LimitTable> limits_;
   const LimitId id_;
-  const bool keeps_keys_;
   const bool keeps_records_;
   const KeyHash salt_;
-  std::atomic<Hints*> hints_{nullptr};  // Those of its row. Null unless the numbers vary.
+  std::atomic<Lists*> numbers_{nullptr};  // Those of its row. Null unless the numbers vary.
 };
 
-/// Gives an id to each limit that judges a store's keys: one for each space, and one for each set
-/// of numbers under which a space whose numbers vary has keys. An id is taken while a caller holds
-/// the space or a key has the id, so a limit is forgotten after its last key. Thread-safe.
+/// The most that a key may have used without denying a unit by a part, rounded down to so many
+/// bits. By such numbers a key denies whenever it does so by its own.
+class RoundedUse {
+ public:
+  RoundedUse(const AnyPart& part, int bits) : bits_(bits) {
+    const std::int64_t used = std::visit(
+        []<class P>(const P& p) { return most_used<typename P::Algorithm>(p.params); }, part);
+    assert(used >= 0 && used < kMaxDurationNs);
+    const auto width = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(used)));
+    shift_ = std::max(0, width - bits);
+    first_ = static_cast<std::uint64_t>(used) >> shift_;
+  }
+
+  std::int64_t used() const { return static_cast<std::int64_t>(first_ << shift_); }
+  /// Another one for each number of so many bits; it has itself at most 5 more.
+  std::uint64_t code() const {
+    return (static_cast<std::uint64_t>(shift_) << (bits_ - 1)) + first_;
+  }
+
+ private:
+  int bits_;
+  int shift_;
+  std::uint64_t first_;
+};
+
+/// Gives an id to each limit that judges a store's keys: one for each space and, if its numbers
+/// vary, one for each RoundedUse that keys of the space have had (for each part of an `&`): at
+/// first with nearly all bits and, once there are some hundred, with few, so that there is a bound.
+/// The ids are taken while a caller holds the space or it has keys. Thread-safe.
 class LimitTable : public std::enable_shared_from_this<LimitTable> {
  public:
   static constexpr std::size_t kMaxLimits = 65'535;
 
   /// The limits may take 4 MiB and a 32nd of `max_bytes` in addition to the keys. A sixteenth of
-  /// that is kept for limits with a name and for numbers of their keys, and another one for numbers
-  /// that calls name (LimitDefinition::any_numbers): a client that sends ever-new numbers or
-  /// expressions leaves room for the others.
+  /// that is kept for limits with a name, and another one for the numbers of keys: a client that
+  /// sends ever-new expressions or numbers leaves room for the others.
   LimitTable(std::size_t max_bytes, const HashSecret& secret);
   ~LimitTable();
   LimitTable(const LimitTable&) = delete;
@@ -100,23 +122,22 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
   // The following functions may be called with a shard's lock. A limit is valid while a key in a
   // locked shard has it.
 
-  /// The id of the limit by which a new key of the space is judged; the key then counts as having
-  /// it. 0 if there is no room for the limit's numbers.
-  LimitId add_key(const MemorySpace& space, const LimitDefinition& limit) {
-    if (space.varies()) return add_varying_key(space, limit);
-    row(space.id()).uses.fetch_add(1, std::memory_order_relaxed);
-    return space.id();
-  }
-  /// One more key has the id, which another key has, too.
-  void add_key(LimitId id) { row(id).uses.fetch_add(1, std::memory_order_relaxed); }
-  /// A key is gone.
-  void remove_key(LimitId id) {
-    if (row(id).uses.fetch_sub(1, std::memory_order_acq_rel) == 1) drop_unused(id);
-  }
-  /// Whether a key with this id is one of the space that is judged by this limit.
+  /// Whether a key with this id is one of the space that may be judged by it if asked by these
+  /// numbers.
   bool judges(LimitId id, const MemorySpace& space, const LimitDefinition& limit) const {
     if (!space.varies()) return id == space.id();
-    return row(id).space == space.id() && parts(id) == limit.parts;
+    const Row& own = row(id);
+    return own.space == space.id() && own.codes == codes_of(limit.parts, own.codes >> 127 != 0);
+  }
+  /// The id of the limit by which a key of the space is judged that is asked by these numbers: that
+  /// of the space if they do not vary, or if there is no room for others.
+  [[gnu::noinline]] LimitId id_of(const MemorySpace& space, const LimitDefinition& limit);
+  /// One more key has the id.
+  void add_key(LimitId id) { row(row(id).space).uses.fetch_add(1, std::memory_order_relaxed); }
+  /// A key is gone.
+  void remove_key(LimitId id) {
+    const LimitId space = row(id).space;
+    if (row(space).uses.fetch_sub(1, std::memory_order_acq_rel) == 1) drop_unused(space);
   }
   /// The parts by which a key is judged; none if its space was replaced by one of another kind, so
   /// that no request finds the key.
@@ -125,11 +146,11 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
     const auto& of_space = *row(own.space).parts.load(std::memory_order_acquire);
     return of_space.empty() ? of_space : *own.parts.load(std::memory_order_acquire);
   }
-  /// Whether the limit is forgotten with the key that has this id.
-  bool has_one_use(LimitId id) const { return uses(id) == 1; }
-  /// The keys that have this id, and what else needs the limit.
-  std::uint32_t uses(LimitId id) const { return row(id).uses.load(std::memory_order_relaxed); }
-  /// Whether a caller holds the limit's space, which keeps its keys then.
+  /// The keys of the limit's space, and the callers that hold it.
+  std::uint32_t uses(LimitId id) const {
+    return row(row(id).space).uses.load(std::memory_order_relaxed);
+  }
+  /// Whether a caller holds the limit's space.
   bool is_held(LimitId id) const {
     return row(row(id).space).holders.load(std::memory_order_relaxed) != 0;
   }
@@ -144,35 +165,42 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
   Image image_of(LimitId id, const std::vector<AnyPart>& parts);
   /// Makes a limit again: one of the numbers of `space`, which has been made again before, or, if
   /// that is 0, a space, whose name no other space keeps. Counts as one key's. Returns 0 if there
-  /// is no room.
+  /// is no room for the space.
   LimitId restore(const Image& image, LimitId space);
 
  private:
   friend class MemorySpace;
 
   using PartList = std::vector<AnyPart>;
+  // What tells the numbers of a space's keys apart: the code of each part and, in bit 127, whether
+  // they are fine.
+  using Codes = Uint128;
+  static constexpr Codes kNoCodes = ~Codes{0};
+  using Lists = MemorySpace::Lists;
 
   // What only the row of a space needs.
   struct SpaceData {
     std::string name;
     std::weak_ptr<MemorySpace> handle = {};
     std::uint64_t made = 0;  // The value of spaces_made_, which the space's salt is made from.
-    // Not null once the numbers vary: some keys may have rows of their own.
-    std::unique_ptr<MemorySpace::Hints> hints = nullptr;
+    // Not null once the numbers vary. A row in them stays as long as the space.
+    std::unique_ptr<Lists> numbers = nullptr;
+    std::size_t fine_left = kFineSets;
   };
 
   // Rows are never freed, only used again for other limits, so that they may be read at any time.
-  // A key with numbers of its own has a row of its own, so a row is small.
   struct Row {
-    // The keys, holders and rows that need this one. Becomes 1 from 0 only with mutex_ held.
+    // Of a space: its keys and holders. Becomes 1 from 0 only with mutex_ held.
     std::atomic<std::uint32_t> uses{0};
-    std::atomic<std::uint32_t> holders{0};  // Of a space that keeps_keys().
+    std::atomic<std::uint32_t> holders{0};
     std::atomic<const PartList*> parts{nullptr};
     LimitId space = 0;  // The row of its space; its own id, if it is that. 0: not in use.
+    LimitId next = 0;   // Of numbers: the next row of their list, or 0.
     // Guarded by mutex_.
-    LimitId next = 0;                 // The next row of numbers with the same head, or 0.
     std::uint32_t bytes = 0;          // Counted in bytes_.
     std::unique_ptr<SpaceData> data;  // Null unless the row is that of a space.
+    // Of numbers; of a space, those of none. Constant while the row is in use.
+    Codes codes = kNoCodes;
   };
   static constexpr std::size_t kRowsAtOnce = 256;
   using Chunk = std::array<Row, kRowsAtOnce>;
@@ -181,24 +209,49 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
     return (*chunks_[id / kRowsAtOnce].load(std::memory_order_acquire))[id % kRowsAtOnce];
   }
 
-  LimitId& head_of(LimitId space, const PartList& parts);
+  // The first sets of numbers of a space have as many bits as there is room for in the codes, but
+  // not more than an expression can say, for snapshots.
+  static constexpr std::size_t kFineSets = 256;
+  static int bits_of(std::size_t parts, bool fine) {
+    return fine ? std::min(52, kCodeBits[parts] - 6) : 6;
+  }
+  static constexpr std::array<int, kMaxParts + 1> kCodeBits{0, 63, 63, 42, 31, 25, 21, 18, 15};
+  static Codes codes_of(const PartList& parts, bool fine) {
+    const int bits = bits_of(parts.size(), fine);
+    Codes codes = RoundedUse(parts[0], bits).code();
+    for (std::size_t i = 1; i < parts.size(); ++i) {
+      codes = codes << kCodeBits[parts.size()] | RoundedUse(parts[i], bits).code();
+    }
+    return codes | Codes{fine} << 127;
+  }
+  static std::atomic<LimitId>& list_of(Lists& lists, Codes codes) {
+    const auto both = static_cast<std::uint64_t>(codes) ^ static_cast<std::uint64_t>(codes >> 61);
+    return lists[both * 0x9E3779B97F4A7C15U >> 55];
+  }
+  LimitId find_codes(Lists& lists, Codes codes) const {
+    LimitId id = list_of(lists, codes).load(std::memory_order_acquire);
+    while (id != 0 && row(id).codes != codes) id = row(id).next;
+    return id;
+  }
+  // The row of these numbers of a space, or 0.
+  LimitId find_numbers(Lists& lists, const PartList& parts) const {
+    const LimitId id = find_codes(lists, codes_of(parts, true));
+    return id != 0 ? id : find_codes(lists, codes_of(parts, false));
+  }
 
   // The following functions need mutex_.
   bool has_room(std::size_t bytes, std::size_t sixteenths_kept = 0) const;
   void require_room(const LimitDefinition& limit) const;
   LimitId add_row(std::string name, const PartList& parts);
-  LimitId find_numbers(LimitId head, LimitId space, const PartList& parts) const;
-  LimitId add_numbers(LimitId& head, LimitId space, const PartList& parts,
-                      std::size_t sixteenths_kept = 0);
-  LimitId use_row(const PartList& parts, std::size_t bytes, LimitId space);
-  void forget_index(LimitId id);
+  LimitId numbers_row(LimitId space, const PartList& parts);
+  LimitId use_row(PartList parts, std::size_t bytes, LimitId space);
+  void free_row(LimitId id);
+  void begin_to_vary(SpaceData& data, MemorySpace* handle);
   std::shared_ptr<MemorySpace> hold(LimitId id, const LimitDefinition& limit);
   std::unique_ptr<const PartList> retire(LimitId id);
   void count_bytes(std::size_t bytes);
 
-  LimitId add_varying_key(const MemorySpace& space, const LimitDefinition& limit);
-  bool pin_if_equal(LimitId id, const MemorySpace& space, const PartList& parts);
-  void drop_unused(LimitId id);
+  void drop_unused(LimitId space);
   void let_go(const MemorySpace& space);
 
   const std::size_t max_bytes_;
@@ -208,8 +261,6 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
   std::mutex mutex_;
   // Guarded by mutex_.
   std::unordered_map<std::string_view, LimitId> ids_;  // Of spaces, by their names.
-  // The first row of each list of numbers; a hash of the numbers chooses the list.
-  std::array<LimitId, (kMaxLimits + 1) / 4> heads_{};
   std::vector<LimitId> free_;
   std::size_t rows_ = 0;   // Rows that have ever been used.
   std::size_t bytes_ = 0;  // Of all rows in use.

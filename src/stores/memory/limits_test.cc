@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -81,42 +82,63 @@ TEST(Limits, WithoutANameLeaveRoomForNamesAndForNumbersThatVary) {
   }
 }
 
-// As with CL.THROTTLE: a client sends numbers that no other key has, and each of its keys denies.
-TEST(Limits, OfWhichCallsNameTheNumbersLeaveOthersAsTheyAre) {
-  MemoryStore store({.max_bytes = kMiB, .table = {}});
-  LimitedKeys own(store, varying("token_bucket 5/1d", "own"));  // A limit with overrides.
-  own.take("a", store.now());
-  const auto space = store.open_space(any_numbers("token_bucket 1/1h"));
-  std::size_t keys = 0;
-  for (std::size_t full = 0; full < 1'000 && keys < 70'000; ++keys) {
-    const LimitDefinition numbers = any_numbers(numbered("token_bucket 1/1h", keys));
-    const std::string key = key_name(keys);
-    const Request request{.limit = &numbers,
-                          .space = space.get(),
-                          .key = key,
-                          .cost = static_cast<std::int64_t>(keys) + 1};
-    Decision decision;
-    store.decide({&request, 1}, kStoreTime, {&decision, 1});
-    full += decision.source == Source::kFull ? 1 : 0;
+// A key with numbers that no other key has, a burst of number + 1, uses up so much of it.
+Decision take_of_own(MemoryStore& store, Space& space, std::size_t number, std::int64_t cost) {
+  LimitDefinition limit;
+  limit.parts = {Part<TokenBucket>{{*bucket_params(1, kMinuteNs, static_cast<int>(number) + 1)}}};
+  const std::string key = key_name(number);
+  return store.decide_one({.limit = &limit, .space = &space, .key = key, .cost = cost}, kStart);
+}
+
+// As with CL.THROTTLE, of which any call may name numbers that were never seen.
+TEST(NumbersOfEachKey, LeaveRoomForAnyNewKeyAndAreThoseByWhichItIsJudged) {
+  constexpr std::size_t kDenying = 30'000;
+  MemoryStore store({.max_bytes = 4 * kMiB, .table = {.secret = HashSecret::fixed()}});
+  const auto space = store.open_space(varying("token_bucket 1/1s"));
+  const auto use_up = [&](std::size_t i) {
+    return take_of_own(store, *space, i, static_cast<std::int64_t>(i) + 1);
+  };
+  for (std::size_t i = 0; i < kDenying; ++i) ASSERT_TRUE(use_up(i).allowed) << i;
+  EXPECT_EQ(store.counters().evicted, 0U) << "there was room for all";
+  // More keys than there is room for, each with some units left.
+  for (std::size_t i = kDenying; store.counters().evicted < 50'000; ++i) {
+    ASSERT_TRUE(take_of_own(store, *space, i, static_cast<std::int64_t>(i) / 2).allowed) << i;
   }
-  ASSERT_LT(keys, 70'000U) << "there is no bound";
-  // Opening limits makes room for others at the expense of those keys.
-  for (std::size_t i = 0; i < 20'000; ++i) {
-    try {
-      LimitedKeys(store, numbered("token_bucket 2/1d", i));
-    } catch (const StoreError&) {  // There is no room for expressions.
-    }
+  for (std::size_t i = 0; i < kDenying; ++i) ASSERT_FALSE(use_up(i).allowed) << i;
+}
+
+// More sets of numbers than there is room for, of many spaces, as with INCREX: the keys that get
+// none are judged by those of their space, and limits with a name have room left.
+TEST(NumbersOfEachKey, LeaveRoomForNames) {
+  constexpr std::size_t kSpaces = 40;
+  MemoryStore store({.max_bytes = 4 * kMiB,
+                     .table = {.secret = HashSecret::fixed()},
+                     .caller_clock = [] { return kStart; }});
+  std::vector<std::shared_ptr<Space>> spaces;
+  for (std::size_t i = 0; i < kSpaces; ++i) {
+    spaces.push_back(store.open_space(varying("token_bucket 1/1s", "s" + std::to_string(i))));
   }
-  EXPECT_EQ(own.peek("a", store.now()).remaining, 4);
+  // Each space has keys with as many sets of numbers as there are after rounding.
+  std::vector<std::int64_t> bursts;
+  for (std::int64_t burst = 1; burst < (std::int64_t{1} << 40); burst += 1 + burst / 64) {
+    bursts.push_back(burst);
+  }
+  const auto use_up = [&](std::size_t i) {
+    const std::int64_t burst = bursts[i / kSpaces];
+    LimitDefinition limit;
+    limit.parts = {Part<TokenBucket>{{*bucket_params(1, 1'000'000, burst)}}};
+    const std::string key = key_name(i);
+    return store.decide_one(
+        {.limit = &limit, .space = spaces[i % kSpaces].get(), .key = key, .cost = burst}, kStart);
+  };
+  for (std::size_t i = 0; i < bursts.size() * kSpaces; ++i) ASSERT_TRUE(use_up(i).allowed) << i;
   for (int i = 0; i < 256; ++i) {
-    LimitedKeys named(store, varying("token_bucket 1/1d", "named" + std::to_string(i)));
-    EXPECT_TRUE(named.take("a", store.now()).allowed);
+    LimitedKeys named(store, "token_bucket 1/1d", "named" + std::to_string(i));
+    EXPECT_TRUE(named.take("a", kStart).allowed);
   }
-  // Far more numbers of its own keys than there is room for: some are judged by those of the limit.
-  for (std::size_t i = 0; i < 6'000; ++i) {
-    LimitedKeys numbers(store, varying(numbered("token_bucket 1/1h", 70'000 + i), "own"));
-    ASSERT_NE(numbers.take(key_name(i), store.now()).source, Source::kFull) << i;
-  }
+  LimitedKeys others(store, "token_bucket 5/1d", "others");
+  for (std::size_t i = 0; store.counters().evicted < 1'000; ++i) others.take(key_name(i), kStart);
+  for (std::size_t i = 0; i < bursts.size() * kSpaces; ++i) ASSERT_FALSE(use_up(i).allowed) << i;
 }
 
 TEST(Limits, ThatAreRefusedLeaveTheFormerOneAsItIs) {
@@ -160,29 +182,6 @@ TEST(Limits, ThatNoCallerHoldsGiveWayIfNoneOfTheirKeysDenies) {
   EXPECT_GT(store.counters().evicted, 0U);
   EXPECT_EQ(held.peek("a", store.now()).remaining, 4);
   EXPECT_FALSE(LimitedKeys(store, "token_bucket 1/1d", "used_up").take("a", store.now()).allowed);
-}
-
-// However many others calls name: these are each of one key, and make room for each other.
-TEST(Limits, ThatManyKeysHaveAreNotForgottenForOthers) {
-  constexpr std::size_t kKeys = 1'000;
-  MemoryStore store({.max_bytes = 64 * kMiB, .table = {}});
-  const auto space = store.open_space(any_numbers("token_bucket 1/1h"));
-  const auto take = [&](const LimitDefinition& numbers, std::size_t key, std::int64_t cost) {
-    const std::string name = key_name(key);
-    Decision decision;
-    const Request request{.limit = &numbers, .space = space.get(), .key = name, .cost = cost};
-    store.decide({&request, 1}, kStoreTime, {&decision, 1});
-    return decision;
-  };
-  const LimitDefinition shared = any_numbers("token_bucket 100/1d");
-  for (std::size_t i = 0; i < kKeys; ++i) take(shared, i, 90);
-  for (std::size_t i = 0; i < 60'000; ++i) {
-    const LimitDefinition own = any_numbers(numbered("token_bucket 5/1d", i));
-    store.open_space(own);  // Which makes room for limits.
-    ASSERT_TRUE(take(own, kKeys + i, 1).allowed) << i;
-  }
-  EXPECT_GT(store.counters().evicted, 0U) << "there was room for all";
-  for (std::size_t i = 0; i < kKeys; ++i) ASSERT_EQ(take(shared, i, 0).remaining, 10) << i;
 }
 
 TEST(Limits, StartFreshIfStatesAreReadDifferently) {

@@ -310,12 +310,6 @@ class Loader {
     try {
       image.parts = parse_parts(expression);
     } catch (const InvalidLimit& error) {
-      // CL.THROTTLE takes numbers that no expression has. A key with them is judged by those of its
-      // space until it is asked again: its state is of the same kind.
-      if (space != id) {
-        limit_of_[id] = limit_of_[space];
-        return limits_.add_key(limit_of_[id]);
-      }
       throw SnapshotError("a limit in it is none of this version of sluice: " +
                           std::string(error.what()));
     }

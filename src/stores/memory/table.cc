@@ -323,14 +323,13 @@ Instant Table::commit(Place place, const Request& request, Instant now,
   return blocked_until(*cell);
 }
 
-bool Table::adopt_limit(Shard& shard, const Cell* cell, const Request& request) {
+void Table::adopt_limit(Shard& shard, const Cell* cell, const Request& request) {
   const MemorySpace& space = MemorySpace::of(request);
   LimitId& own = shard.limit_of(cell);
-  if (limits_->judges(own, space, *request.limit)) return true;
-  const LimitId id = limits_->add_key(space, *request.limit);
-  if (id == 0) return false;
+  if (limits_->judges(own, space, *request.limit)) return;
+  const LimitId id = limits_->id_of(space, *request.limit);
+  limits_->add_key(id);
   limits_->remove_key(std::exchange(own, id));
-  return true;
 }
 
 // A key that denies everything by the numbers of this request is judged by them from now on.

@@ -114,9 +114,8 @@ class Table {
   void wait_for_readers();
 
   /// For the limits, if they have little room: forgets fresh keys of some shards, and if they have
-  /// hardly any room, keys that do not deny, of spaces that no caller holds and of those with
-  /// LimitDefinition::any_numbers. All keys have their turn within a few thousand calls. Takes one
-  /// lock at a time, for 128 lines at most.
+  /// hardly any room, keys that do not deny, of spaces with few keys that no caller holds. All keys
+  /// have their turn within a few thousand calls. Takes one lock at a time, for 128 lines at most.
   void make_room_for_limits(Instant now);
 
   /// For snapshots. REQUIRES: index < kShards.
@@ -180,14 +179,11 @@ class Table {
   /// Applies the changes. Returns the end of the key's block, or 0.
   Instant commit(Place place, const Request& request, Instant now, std::span<const Judged> judged);
   /// The slot is judged from now on by the limit of this request: that of its key with other
-  /// numbers, or of another key that takes the slot over. Returns false, and changes nothing, if
-  /// there is no room for another limit.
-  [[gnu::noinline]] bool adopt_limit(Shard& shard, const Cell* cell, const Request& request);
+  /// numbers, or of another key that takes the slot over.
+  [[gnu::noinline]] void adopt_limit(Shard& shard, const Cell* cell, const Request& request);
   /// A new cell for the request's key, or null if there is no room.
   [[gnu::noinline]] Cell* make_cell(Place place, const Request& request, Instant now,
                                     std::span<const Tag> pinned);
-  /// The id of the limit by which a new key will be judged; 0 if there is no room for it.
-  LimitId add_limit(Place place, const Request& request, Instant now, std::span<const Tag> pinned);
   /// Makes room for another key in a crowded shard: forgets fresh keys, or grows.
   bool make_slot(Shard& shard, Instant now, std::span<const Tag> pinned);
   /// Grows a shard, if fresh keys of other shards make room for that.
@@ -214,9 +210,6 @@ class Table {
   /// are free: at least one key, or none if all of them would not suffice. Returns how many.
   std::size_t evict(Shard& shard, Tag near, std::size_t bytes, Instant now,
                     std::span<const Tag> pinned);
-  /// Forgets the key nearest to fresh of those that do not deny and are the last ones of their
-  /// limits, and with it the limit. Returns false if there is none.
-  bool evict_a_limit(Shard& shard, Tag near, Instant now, std::span<const Tag> pinned);
   /// Releases what a key has, but not its slot.
   void release(const Slot& slot);
   void erase(Shard& shard, const Slot& slot);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <mutex>
-#include <optional>
 #include <utility>
 
 #include "stores/memory/table.h"
@@ -16,7 +15,7 @@ constexpr std::uint32_t kMostLines = 128;
 // A key that has been fresh for less than this keeps its slot while the table may grow: it is
 // likely to come back.
 constexpr std::int64_t kKeptNs = kSecondNs;
-// A limit that more keys have is not worth forgetting those for the room that it takes.
+// A limit with more keys is not worth forgetting those for the room that it takes.
 constexpr std::uint32_t kFewUses = 16;
 // The lines by which it is estimated how many keys of a shard are fresh.
 constexpr std::uint32_t kSampledLines = 4;
@@ -48,31 +47,20 @@ Cell* Table::make_cell(Place place, const Request& request, Instant now,
     Cell* cell = shard.find_in_home(place.tag, [&](const Slot& slot) {
       return is_fresh_slot(slot, then) && !is_pinned(pinned, slot.tag);
     });
-    if (cell != nullptr && adopt_limit(shard, cell, request)) {
+    if (cell != nullptr) {
+      adopt_limit(shard, cell, request);
       release_cell(budget_, *cell);
       Shard::take_over(cell, place.tag);
       return cell;
     }
   }
-  const LimitId limit = add_limit(place, request, now, pinned);
-  if (limit != 0 && make_room_for_key(shard, place.tag, now, pinned)) {
+  if (make_room_for_key(shard, place.tag, now, pinned)) {
+    const LimitId limit = limits_->id_of(MemorySpace::of(request), *request.limit);
+    limits_->add_key(limit);
     return shard.insert(place.tag, limit);
   }
-  if (limit != 0) limits_->remove_key(limit);
   must_forget();
   return nullptr;
-}
-
-LimitId Table::add_limit(Place place, const Request& request, Instant now,
-                         std::span<const Tag> pinned) {
-  const MemorySpace& space = MemorySpace::of(request);
-  const LimitId limit = limits_->add_key(space, *request.limit);
-  if (limit != 0 || !options_.forget) return limit;
-  const auto evict_one = [&](Shard& shard, std::uint32_t) {
-    return evict_a_limit(shard, place.tag, now, pinned);
-  };
-  if (!evict_one(*place.shard, 0) && !visit_others(*place.shard, evict_one)) return limit;
-  return limits_->add_key(space, *request.limit);
 }
 
 bool Table::make_room_for_key(Shard& shard, Tag tag, Instant now, std::span<const Tag> pinned) {
@@ -224,24 +212,6 @@ std::size_t Table::evict(Shard& shard, Tag near, std::size_t bytes, Instant now,
     erase(shard, one.slot);
   } while (freed < bytes);
   return forgotten;
-}
-
-bool Table::evict_a_limit(Shard& shard, Tag near, Instant now, std::span<const Tag> pinned) {
-  std::optional<Slot> found;
-  Standing its;
-  shard.visit_candidates(near, [&](const Slot& slot) {
-    if (is_pinned(pinned, slot.tag) || !limits_->has_one_use(slot.limit)) return true;
-    if (limits_->is_held(slot.limit)) return true;
-    const Standing one = standing_of(slot, now);
-    if (one.denies || (found && one.reset_after >= its.reset_after)) return true;
-    found = slot;
-    its = one;
-    return true;
-  });
-  if (!found) return false;
-  if (!its.fresh) counters_.evicted.fetch_add(1, std::memory_order_relaxed);
-  erase(shard, *found);
-  return true;
 }
 
 template <class Visit>
