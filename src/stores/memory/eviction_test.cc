@@ -465,7 +465,10 @@ TEST(VaryingNumbers, MayBeginToVaryWhileTheSpaceHasKeys) {
     };
     std::optional<LimitedKeys> former(std::in_place, store, kMany, "api");
     take_from_each(*former, "former", 1'000);
-    if (!plans) former.reset();  // The limit was replaced.
+    if (!plans) {  // The limit was replaced.
+      ASSERT_EQ(store.replace_space(former->space(), varying(kOne, "api")), former->space());
+      former.reset();
+    }
     LimitedKeys one = open(kOne);
     LimitedKeys many = open(kMany);
     ASSERT_EQ(one.space(), many.space());
@@ -475,6 +478,28 @@ TEST(VaryingNumbers, MayBeginToVaryWhileTheSpaceHasKeys) {
     EXPECT_EQ(take_from_each(one, "own"), 0);
     if (!plans) EXPECT_EQ(take_from_each(one, "former"), 0);
   }
+}
+
+// As by callers that make a limiter for each call, in turn of two plans.
+TEST(VaryingNumbers, AreThoseOfEachKeyIfALimitIsOpenedAnewForEachCall) {
+  constexpr const char* kMany = "token_bucket 1000/1h burst=3000";
+  constexpr const char* kOne = "token_bucket 1/1h";
+  MemoryStore store(small_store());
+  const auto take = [&](const char* expression, const std::string& key, std::int64_t cost) {
+    return LimitedKeys(store, expression, "api").take(key, kStart, cost).allowed;
+  };
+  for (int i = 0; i < 500; ++i) {
+    ASSERT_TRUE(take(kOne, "one" + std::to_string(i), 1));
+    ASSERT_TRUE(take(kMany, "many" + std::to_string(i), 3'000));
+  }
+  for (std::uint64_t i = 0; store.counters().evicted < 30'000; ++i) {
+    ASSERT_TRUE(take(kMany, key_name(i), 1'500)) << i;
+  }
+  for (int i = 0; i < 500; ++i) {
+    ASSERT_FALSE(take(kOne, "one" + std::to_string(i), 1)) << i;
+    ASSERT_FALSE(take(kMany, "many" + std::to_string(i), 1)) << i;
+  }
+  EXPECT_EQ(store.counters().without_room, 0U) << "keys were denied for lack of room";
 }
 
 TEST(VaryingNumbers, GoOnToVaryWhenTheirUsersHaveGone) {

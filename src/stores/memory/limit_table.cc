@@ -83,16 +83,17 @@ LimitTable::Opened LimitTable::open(const LimitDefinition& limit, const Space* h
     Row& known = row(id);
     const PartList& parts = *known.parts.load(std::memory_order_relaxed);
     former = known.data->handle.lock();
-    const bool has_others =
-        former != nullptr && former.use_count() > (former.get() == held ? 2 : 1);
+    const bool has_others = former != nullptr && (former.get() != held || former.use_count() > 2);
     if (keeps_state(parts, limit.parts)) {
       const bool differs = parts != limit.parts;
+      // The caller changes its own limit, or one whose keys were restored.
+      const bool changes = former != nullptr ? !has_others : !known.data->was_held;
       // Once the numbers vary, a key keeps those by which it was asked last.
-      if (differs && !has_others && known.data->numbers == nullptr) {
+      if (differs && changes && known.data->numbers == nullptr) {
         opened.retired.reset(known.parts.exchange(new PartList(limit.parts)));
       }
-      // As limits of one name with different numbers: the others go on with theirs.
-      if (limit.varies || (differs && has_others)) begin_to_vary(*known.data, former.get());
+      // As limits of one name with different numbers: each may be used again with its own.
+      if (limit.varies || (differs && !changes)) begin_to_vary(*known.data, former.get());
       opened.space = former != nullptr ? former : hold(id, limit);
       return opened;
     }
@@ -123,6 +124,7 @@ std::shared_ptr<MemorySpace> LimitTable::hold(LimitId id, const LimitDefinition&
   auto space = std::make_shared<MemorySpace>(shared_from_this(), id, salt, limit);
   space->numbers_.store(data.numbers.get(), std::memory_order_release);
   data.handle = space;
+  data.was_held = true;
   ++held.uses;
   ++held.holders;
   return space;

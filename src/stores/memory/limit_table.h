@@ -183,6 +183,7 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
     std::string name;
     std::weak_ptr<MemorySpace> handle = {};
     std::uint64_t made = 0;  // The value of spaces_made_, which the space's salt is made from.
+    bool was_held = false;   // Not if it has only been restored.
     // Not null once the numbers vary. A row in them stays as long as the space.
     std::unique_ptr<Lists> numbers = nullptr;
     std::size_t fine_left = kFineSets;

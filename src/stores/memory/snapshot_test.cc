@@ -178,6 +178,23 @@ TEST(Snapshot, KeysOfALimitThatVariesAreJudgedByTheirNumbers) {
   EXPECT_EQ(third->count_keys(), 2);
 }
 
+// The keys that are not asked again are those of the limit as it is now.
+TEST(Snapshot, KeysOfALimitThatChangedMeanwhileAreJudgedByItsNewNumbers) {
+  MemoryStore store(small_store());
+  LimitedKeys many(store, "token_bucket 1000/1h burst=3000", "api");
+  for (std::uint64_t i = 0; i < 500; ++i) many.take("own" + key_name(i), kStart, 1'000);
+  MemoryStore again(small_store());
+  load(again, kStart, written(store, kStart));
+  LimitedKeys one(again, "token_bucket 1/1h", "api");
+  LimitedKeys others(again, "token_bucket 2/1d", "others");
+  for (std::uint64_t i = 0; again.counters().evicted < 30'000; ++i)
+    others.take(key_name(i), kStart);
+  for (std::uint64_t i = 0; i < 500; ++i) {
+    ASSERT_FALSE(one.take("own" + key_name(i), kStart).allowed) << i;
+  }
+  EXPECT_EQ(again.counters().without_room, 0U) << "keys were denied for lack of room";
+}
+
 // CL.THROTTLE takes bursts that are larger than those of expressions.
 TEST(Snapshot, NumbersThatNoExpressionHasArePossible) {
   constexpr std::int64_t kBurst = kMaxCount + 10;
