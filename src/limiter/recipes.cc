@@ -1,13 +1,10 @@
 #include "sluice/recipes.h"
 
 #include <memory>
-#include <stdexcept>
 #include <utility>
 
-#include "algorithms/limit_definition.h"
 #include "core/limit_syntax.h"
 #include "core/safe_text.h"
-#include "core/store.h"
 #include "sluice/limit.h"
 
 namespace sluice {
@@ -18,16 +15,6 @@ std::string sentence(const std::string& expression, const std::string& name,
   std::string text = "'" + printable(name, 64) + "' has used up its limit, " + expression;
   if (decision.retry_after == kNever) return text;
   return text + ": try again in " + format_duration(decision.retry_after.count());
-}
-
-// Opens the limit's space for one call, which has a limiter of its own. Other calls share the space
-// with other numbers, so a memory store must keep the numbers of each key.
-std::shared_ptr<Space> hold_varying(const std::shared_ptr<Store>& store, const Limit& limit) {
-  // As a limiter, which is made only afterwards.
-  if (store == nullptr) throw std::invalid_argument("a limiter needs a store, and was given none");
-  LimitDefinition definition = limit.definition();
-  definition.varies = true;
-  return store->open_space(definition);
 }
 
 }  // namespace
@@ -57,7 +44,6 @@ std::string Throttle::expression() const {
 
 Decision Throttle::acquire() const {
   const Limit limit(expression(), "throttle." + std::to_string(window_.count()));
-  const auto held = hold_varying(store_, limit);
   return Limiter(store_, limit).acquire(name_, 1, patience_);
 }
 
@@ -89,7 +75,6 @@ std::string Funnel::expression() const {
 
 Permit Funnel::acquire() const {
   const Limit limit(expression(), "funnel");
-  const auto held = hold_varying(store_, limit);
   return ConcurrencyLimiter(store_, limit).acquire(name_, patience_);
 }
 
