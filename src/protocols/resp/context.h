@@ -45,11 +45,6 @@ struct ThreadState {
         throttle_limits(server->store()),
         increx_limits(shared->increx_periods) {}
 
-  /// As LimitRegistry::opened(), for all limits that this thread's commands name.
-  std::size_t opened() const {
-    return context.limits.opened() + throttle_limits.opened() + increx_limits.opened();
-  }
-
   const std::shared_ptr<ServerContext> server;
   ThreadContext& context;
   const std::shared_ptr<SharedState> shared;

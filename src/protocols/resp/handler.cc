@@ -152,10 +152,11 @@ void Handler::run_queued(CommandContext& context) {
 // Runs the command that has been read. A batch with commands for which the store opens a space has
 // fewer of them, since other connections wait until it is decided.
 inline void Handler::run(CommandContext& context) {
-  const std::size_t opened = thread_->opened();
+  const LimitRegistry& limits = thread_->context.limits;
+  const std::size_t opened = limits.opened();
   --context.room;
   run_command(context, parser_.arguments());
-  const std::size_t others = thread_->context.batch.weight(thread_->opened() != opened) - 1;
+  const std::size_t others = thread_->context.batch.weight(limits.opened() != opened) - 1;
   context.room -= std::min(context.room, others);
 }
 

@@ -28,8 +28,7 @@ std::shared_ptr<Space> IncrexPeriods::open(std::int64_t period_ns) {
   LimitDefinition definition = define_increx({.bound = 1, .period_ns = period_ns});
   const std::lock_guard lock(mutex_);
   for (const auto& known : all()) {
-    // Opened again, because then the store makes room for another bound.
-    if (known->definition.space == definition.space) return store_.open_space(known->definition);
+    if (known->definition.space == definition.space) return known->space;
   }
   const std::size_t size = size_.load(std::memory_order_relaxed);
   if (size == kMaxPeriods) {
@@ -47,7 +46,6 @@ const std::shared_ptr<const VaryingLimit>& IncrexLimits::find(const IncrexNumber
   assert(numbers.bound >= 1 && numbers.bound <= kMaxCount);
   assert(numbers.period_ns >= 1 && numbers.period_ns <= kMaxDurationNs);
   if (const auto* known = limits_.find(numbers)) return *known;
-  ++opened_;
   auto space = periods_.open(numbers.period_ns);
   return limits_.insert(numbers, std::make_shared<const VaryingLimit>(
                                      VaryingLimit{define_increx(numbers), std::move(space)}));

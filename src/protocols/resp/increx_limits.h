@@ -60,9 +60,6 @@ class IncrexLimits {
   /// IncrexPeriods::open().
   const std::shared_ptr<const VaryingLimit>& find(const IncrexNumbers& numbers);
 
-  /// As LimitRegistry::opened().
-  std::size_t opened() const { return opened_; }
-
  private:
   struct Hash {
     std::size_t operator()(const IncrexNumbers& numbers) const {
@@ -72,7 +69,6 @@ class IncrexLimits {
 
   RecentCache<IncrexNumbers, std::shared_ptr<const VaryingLimit>, 64, Hash> limits_;
   IncrexPeriods& periods_;
-  std::size_t opened_ = 0;
 };
 
 }  // namespace sluice::resp

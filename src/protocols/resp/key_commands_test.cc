@@ -164,16 +164,6 @@ TEST_F(KeyCommandsTest, AFullStoreAdmitsNewKeysWithOtherNumbers) {
   }
 }
 
-// Another bound is another limit, for which opening a space makes room.
-TEST_F(KeyCommandsTest, OpensASpaceForEachBound) {
-  const auto fake = still_store();
-  TestConnection over_fake(thread_over(fake));
-  over_fake.send("INCREX user UBOUND 5 EX 3600 ENX\r\n");
-  const int before = fake->opened;
-  over_fake.send("INCREX user UBOUND 5 EX 3600 ENX\r\nINCREX user UBOUND 6 EX 3600 ENX\r\n");
-  EXPECT_EQ(fake->opened, before + 1);
-}
-
 TEST_F(KeyCommandsTest, DeletesKeys) {
   run("CL.THROTTLE a 4 1 3600 5");
   run("THROTTLE b 5 1 3600 5");

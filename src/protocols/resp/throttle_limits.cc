@@ -49,7 +49,7 @@ LimitDefinition define_throttle(const ThrottleNumbers& numbers) {
   return limit;
 }
 
-ThrottleLimits::ThrottleLimits(Store& store) : store_(store), any_(open_any(store)) {}
+ThrottleLimits::ThrottleLimits(Store& store) : any_(open_any(store)) {}
 
 std::size_t ThrottleLimits::Hash::operator()(const ThrottleNumbers& numbers) const {
   // Odd multipliers and a shift distribute small numbers well, which these nearly always are.
@@ -60,13 +60,8 @@ std::size_t ThrottleLimits::Hash::operator()(const ThrottleNumbers& numbers) con
 }
 
 const std::shared_ptr<const VaryingLimit>& ThrottleLimits::make(const ThrottleNumbers& numbers) {
-  LimitDefinition definition = define_throttle(numbers);
-  // any_ holds this space. It is opened again, because the memory store then makes room for another
-  // set of numbers.
-  ++opened_;
-  std::shared_ptr<Space> space = store_.open_space(definition);
   return limits_.insert(numbers, std::make_shared<const VaryingLimit>(
-                                     VaryingLimit{std::move(definition), std::move(space)}));
+                                     VaryingLimit{define_throttle(numbers), any_->space}));
 }
 
 }  // namespace sluice::resp

@@ -42,16 +42,13 @@ class ThrottleLimits {
     return limits_.find(numbers);
   }
 
-  /// Makes a limit that is not remembered, and remembers it. Throws StoreError if the store cannot
-  /// open the space. REQUIRES: find_error(numbers) returns nothing.
+  /// Makes a limit that is not remembered, and remembers it. REQUIRES: find_error(numbers) returns
+  /// nothing.
   const std::shared_ptr<const VaryingLimit>& make(const ThrottleNumbers& numbers);
 
   /// A limit of the space, for requests that do not depend on the numbers: whether a key has a
   /// state, and to forget it.
   const std::shared_ptr<const VaryingLimit>& any() const { return any_; }
-
-  /// As LimitRegistry::opened().
-  std::size_t opened() const { return opened_; }
 
  private:
   struct Hash {
@@ -59,9 +56,7 @@ class ThrottleLimits {
   };
 
   RecentCache<ThrottleNumbers, std::shared_ptr<const VaryingLimit>, 512, Hash> limits_;
-  Store& store_;
-  const std::shared_ptr<const VaryingLimit> any_;  // Holds the space, so that it stays the same.
-  std::size_t opened_ = 0;
+  const std::shared_ptr<const VaryingLimit> any_;  // Holds the space, which all share.
 };
 
 }  // namespace sluice::resp
