@@ -18,10 +18,10 @@ struct Blocks {
 
   // Allocates blocks until an allocation fails.
   void fill() {
-    while (void* block = budget.allocate(kBlock)) all.push_back(block);
+    while (void* block = budget.allocate_lines(kBlock)) all.push_back(block);
   }
   void release() {
-    for (void* block : all) budget.release(block, kBlock);
+    for (void* block : all) budget.release_lines(block, kBlock);
     all.clear();
   }
 
@@ -31,12 +31,13 @@ struct Blocks {
 
 TEST(Budget, CountsAllocatedBytes) {
   Budget budget(std::size_t{1} << 20);
-  void* small = budget.allocate(100);
   void* line = budget.allocate_lines(128);
-  EXPECT_EQ(budget.used_bytes(), 112 + 128 + Budget::kOverheadBytes);
-  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(small) % 16, 0U);
+  EXPECT_EQ(budget.used_bytes(), 128 + Budget::kOverheadBytes);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(line) % 64, 0U);
-  budget.release(small, 100);
+  EXPECT_TRUE(budget.charge(100));
+  EXPECT_EQ(budget.used_bytes(), 128 + Budget::kOverheadBytes + 100);
+  EXPECT_FALSE(budget.charge(budget.max_bytes() - 200));
+  budget.uncharge(100);
   budget.release_lines(line, 128);
   EXPECT_EQ(budget.used_bytes(), 0U);
 }

@@ -17,9 +17,9 @@ constexpr std::uint32_t kLeast<PermitsRecord> = 3;
 constexpr std::uint32_t kWorthShrinking = 64;
 
 // A ring of `capacity` slots with the entries of `old`, or null.
-RingRecord* resized(Budget& budget, RingRecord* old, std::uint32_t capacity) {
-  auto* record = static_cast<RingRecord*>(
-      allocate_record(budget, RecordKind::kRing, ring_record_bytes(capacity)));
+RingRecord* resized(Records& records, RingRecord* old, std::uint32_t capacity) {
+  auto* record =
+      static_cast<RingRecord*>(records.allocate(RecordKind::kRing, ring_record_bytes(capacity)));
   if (record == nullptr) return nullptr;
   record->capacity = capacity;
   record->head = 0;
@@ -31,9 +31,9 @@ RingRecord* resized(Budget& budget, RingRecord* old, std::uint32_t capacity) {
 }
 
 // A record for `capacity` permits with those of `old`, or null.
-PermitsRecord* resized(Budget& budget, PermitsRecord* old, std::uint32_t capacity) {
+PermitsRecord* resized(Records& records, PermitsRecord* old, std::uint32_t capacity) {
   auto* record = static_cast<PermitsRecord*>(
-      allocate_record(budget, RecordKind::kPermits, permit_record_bytes(capacity)));
+      records.allocate(RecordKind::kPermits, permit_record_bytes(capacity)));
   if (record == nullptr) return nullptr;
   record->capacity = capacity;
   record->size = old == nullptr ? 0 : old->size;
@@ -48,76 +48,44 @@ R* list_of(Cell cell) {
 }
 
 // Puts another record in the place of the cell's, if it has one.
-void replace(Budget& budget, Cell& cell, Record* record) {
-  release_cell(budget, cell);
+void replace(Records& records, Cell& cell, Record* record) {
+  records.release(cell);
   cell = cell_of(record);
 }
 
 template <class R>
-bool reserve_list(Budget& budget, Cell& cell, std::uint32_t count, std::int64_t limit) {
+bool reserve_list(Records& records, Cell& cell, std::uint32_t count, std::int64_t limit) {
   auto* old = list_of<R>(cell);
   if (count == 0 || (old != nullptr && count <= old->capacity)) return true;
   const std::int64_t ahead = old == nullptr ? 0 : old->capacity + old->capacity / 2;
   // Only what is charged needs more than the limit.
   const auto grown = static_cast<std::uint32_t>(count > limit ? ahead : std::min(ahead, limit));
-  R* record = resized(budget, old, std::max({count, grown, kLeast<R>}));
-  if (record == nullptr && grown > count) record = resized(budget, old, count);
+  R* record = resized(records, old, std::max({count, grown, kLeast<R>}));
+  if (record == nullptr && grown > count && !records.lacks_place()) {
+    record = resized(records, old, count);
+  }
   if (record == nullptr) return false;
-  replace(budget, cell, record);
+  replace(records, cell, record);
   return true;
 }
 
 template <class R>
-void shrink_if_nearly_empty(Budget& budget, Cell& cell) {
+void shrink_if_nearly_empty(Records& records, Cell& cell) {
   auto* old = list_of<R>(cell);
   if (old->capacity < kWorthShrinking || old->size > old->capacity / 8) return;
-  R* smaller = resized(budget, old, std::max(2 * old->size, kLeast<R>));
-  if (smaller != nullptr) replace(budget, cell, smaller);
+  R* smaller = resized(records, old, std::max(2 * old->size, kLeast<R>));
+  if (smaller != nullptr) replace(records, cell, smaller);
 }
 
 }  // namespace
 
-Record* allocate_record(Budget& budget, RecordKind kind, std::size_t bytes) {
-  auto* record = static_cast<Record*>(budget.allocate(bytes));
-  if (record != nullptr) {
-    *record = {.bytes = static_cast<std::uint32_t>(bytes), .kind = kind, .parts = 0};
-  }
-  return record;
+bool reserve_ring(Records& records, Cell& cell, std::uint32_t count, std::int64_t limit) {
+  return reserve_list<RingRecord>(records, cell, count, limit);
 }
 
-void release_cell(Budget& budget, Cell cell) {
-  if (!is_record(cell)) return;
-  Record* record = record_of(cell);
-  if (record->kind == RecordKind::kParts) {
-    for (std::uint8_t i = 0; i < record->parts; ++i) {
-      release_cell(budget, static_cast<PartsRecord*>(record)->cells()[i]);
-    }
-  } else if (record->kind == RecordKind::kBlocked) {
-    release_cell(budget, static_cast<BlockedRecord*>(record)->cell);
-  }
-  budget.release(record, record->bytes);
-}
-
-std::size_t record_bytes(Cell cell) {
-  if (!is_record(cell)) return 0;
-  Record* record = record_of(cell);
-  std::size_t bytes = Budget::block_bytes(record->bytes);
-  for (std::uint8_t i = 0; i < record->parts; ++i) {
-    bytes += record_bytes(static_cast<PartsRecord*>(record)->cells()[i]);
-  }
-  if (record->kind == RecordKind::kBlocked) {
-    bytes += record_bytes(static_cast<BlockedRecord*>(record)->cell);
-  }
-  return bytes;
-}
-
-bool reserve_ring(Budget& budget, Cell& cell, std::uint32_t count, std::int64_t limit) {
-  return reserve_list<RingRecord>(budget, cell, count, limit);
-}
-
-void commit_ring(Budget& budget, Cell& cell, const RingChange& change) {
+void commit_ring(Records& records, Cell& cell, const RingChange& change) {
   if (change.count == 0) {
-    release_cell(budget, cell);
+    records.release(cell);
     cell = 0;
     return;
   }
@@ -129,20 +97,19 @@ void commit_ring(Budget& budget, Cell& cell, const RingChange& change) {
   }
   ring->size = change.count;
   ring->entries()[(ring->head + change.count - 1) % ring->capacity] = change.newest;
-  shrink_if_nearly_empty<RingRecord>(budget, cell);
+  shrink_if_nearly_empty<RingRecord>(records, cell);
 }
 
-bool reserve_permits(Budget& budget, Cell& cell, const PermitChange& change, std::int64_t limit) {
-  const auto size = static_cast<std::uint32_t>(permits_in(cell).size());
-  return reserve_list<PermitsRecord>(budget, cell, change.size_after(size), limit);
+bool reserve_permits(Records& records, Cell& cell, std::uint32_t count, std::int64_t limit) {
+  return reserve_list<PermitsRecord>(records, cell, count, limit);
 }
 
-void commit_permits(Budget& budget, Cell& cell, const PermitChange& change) {
+void commit_permits(Records& records, Cell& cell, const PermitChange& change) {
   if (!is_record(cell)) return;  // Without a record, no permit is added.
   auto* permits = static_cast<PermitsRecord*>(record_of(cell));
   permits->size =
       sluice::commit_permits({permits->entries(), permits->capacity}, permits->size, change);
-  shrink_if_nearly_empty<PermitsRecord>(budget, cell);
+  shrink_if_nearly_empty<PermitsRecord>(records, cell);
 }
 
 }  // namespace sluice::memory

@@ -6,7 +6,10 @@
 
 #include <deque>
 #include <ostream>
+#include <utility>
 #include <vector>
+
+#include "testing/lone_records.h"
 
 namespace sluice::memory {
 namespace {
@@ -14,22 +17,20 @@ namespace {
 constexpr std::size_t kCellBytes = 256 * 1024;
 constexpr std::int64_t kLimit = 65'536;
 
-// A cell with a separate budget, of which nothing is in use at the end.
-struct LoneCell {
-  explicit LoneCell(std::size_t max_bytes = std::size_t{1} << 26) : budget(max_bytes) {}
-  ~LoneCell() { release(); }
+// A ring in the cell of a key, of which nothing is in use at the end.
+struct LoneCell : LoneRecords {
+  explicit LoneCell(std::size_t max_bytes = std::size_t{1} << 26) : LoneRecords(max_bytes) {}
 
-  void release() {
-    release_cell(budget, cell);
-    cell = 0;
-  }
   Ring ring() const {
     return is_record(cell) ? static_cast<RingRecord*>(record_of(cell))->view() : Ring{};
   }
   // Reserves and commits a change, as a store does.
   bool change(const RingChange& change) {
-    if (!reserve_ring(budget, cell, change.count, kLimit)) return false;
-    commit_ring(budget, cell, change);
+    const auto reserves = [&](Records& records) {
+      return reserve_ring(records, cell, change.count, kLimit);
+    };
+    if (!reserve(reserves)) return false;
+    commit_ring(records(), cell, change);
     return true;
   }
   // Takes one unit at the stamp, and drops the oldest `gone` entries.
@@ -38,9 +39,6 @@ struct LoneCell {
     const std::uint64_t total = now.size == 0 ? 0 : now.at(now.size - 1).total;
     return change({.first = gone, .count = now.size - gone + 1, .newest = {stamp_ns, total + 1}});
   }
-
-  Budget budget;
-  Cell cell = 0;
 };
 
 struct RingModel {
@@ -115,21 +113,22 @@ RC_GTEST_PROP(RingCellProperty, HoldsTheSameEntriesAsAList, ()) {
   for (const auto& move :
        *rc::gen::resize(600, rc::gen::container<std::vector<RingMove>>(ring_moves()))) {
     RC_ASSERT(lone.change(apply(move, model)));
+    if (move.kept < 10) RC_ASSERT(lone.move());
     must_equal(lone.ring(), model);
   }
-  lone.release();
-  RC_ASSERT(lone.budget.used_bytes() == std::size_t{0});
+  lone.records().release(std::exchange(lone.cell, 0));
+  RC_ASSERT(lone.used_bytes() == std::size_t{0});
 }
 
 TEST(RingCell, ShrinksAfterABurst) {
   LoneCell lone;
   for (Instant stamp = 1; stamp <= 10'000; ++stamp) lone.append(stamp);
-  const std::size_t full = lone.budget.used_bytes();
+  const std::size_t full = lone.used_bytes();
   lone.append(10'001, 9'990);
   EXPECT_EQ(lone.ring().size, 11U);
   EXPECT_EQ(lone.ring().base, 9'990U);
   EXPECT_EQ(lone.ring().at(0).stamp_ns, 9'991);
-  EXPECT_LE(lone.budget.used_bytes(), full / 100);
+  EXPECT_LE(lone.used_bytes(), full / 100);
 }
 
 TEST(RingCell, HasRoomForNoMoreEntriesThanTheLimitHasUnits) {
@@ -142,21 +141,17 @@ TEST(RingCell, HasRoomForNoMoreEntriesThanTheLimitHasUnits) {
 TEST(RingCell, WithoutRoomToShrinkItStaysUnchanged) {
   LoneCell lone(kCellBytes);
   for (Instant stamp = 1; stamp <= 500; ++stamp) ASSERT_TRUE(lone.append(stamp));
-  std::vector<void*> ballast;
-  while (void* block = lone.budget.allocate(8)) ballast.push_back(block);
+  lone.leave_no_room();
   ASSERT_TRUE(lone.append(501, 495));
   EXPECT_EQ(lone.ring().size, 6U);
   EXPECT_EQ(lone.ring().at(5).stamp_ns, 501);
-  for (void* block : ballast) lone.budget.release(block, 8);
 }
 
 TEST(RingCell, AFreshRingThatStaysFreshNeedsNoRecord) {
   LoneCell lone(kCellBytes);
-  std::vector<void*> ballast;
-  while (void* block = lone.budget.allocate(8)) ballast.push_back(block);
+  lone.leave_no_room();
   EXPECT_TRUE(lone.change({}));
   EXPECT_EQ(lone.cell, 0U);
-  for (void* block : ballast) lone.budget.release(block, 8);
 }
 
 // A window of a nanosecond leaves one bit for the count.
@@ -165,10 +160,11 @@ TEST(StateCell, IsARecordOnlyWhileItCannotBePacked) {
   const FixedWindow::Params params{.limit = 100, .window = Divider(1), .first = false};
   for (const std::int64_t count : {1, 2, 100, 1, 3}) {
     const FixedWindow::State state{kEndOfTime - 1, count};
-    ASSERT_TRUE(reserve<FixedWindow>(lone.budget, params, lone.cell, state));
-    commit<FixedWindow>(lone.budget, params, lone.cell, state);
+    ASSERT_TRUE(lone.reserve(
+        [&](Records& records) { return reserve<FixedWindow>(records, params, lone.cell, state); }));
+    commit<FixedWindow>(lone.records(), params, lone.cell, state);
     EXPECT_EQ(is_record(lone.cell), count > 1);
-    EXPECT_EQ(lone.budget.used_bytes() > 0, count > 1);
+    EXPECT_EQ(lone.used_bytes() > 0, count > 1);
     const auto loaded = load<FixedWindow>(params, lone.cell);
     EXPECT_EQ(loaded.start_ns, kEndOfTime - 1);
     EXPECT_EQ(loaded.count, count);
@@ -179,9 +175,13 @@ TEST(StateCell, ReservingChangesNoState) {
   LoneCell lone;
   const FixedWindow::Params params{.limit = 100, .window = Divider(1), .first = false};
   const FixedWindow::State one{7, 1};
-  ASSERT_TRUE(reserve<FixedWindow>(lone.budget, params, lone.cell, one));
-  commit<FixedWindow>(lone.budget, params, lone.cell, one);
-  ASSERT_TRUE(reserve<FixedWindow>(lone.budget, params, lone.cell, {7, 2}));
+  const auto has_room_for = [&](const FixedWindow::State& state) {
+    return lone.reserve(
+        [&](Records& records) { return reserve<FixedWindow>(records, params, lone.cell, state); });
+  };
+  ASSERT_TRUE(has_room_for(one));
+  commit<FixedWindow>(lone.records(), params, lone.cell, one);
+  ASSERT_TRUE(has_room_for({7, 2}));
   EXPECT_EQ(load<FixedWindow>(params, lone.cell).start_ns, 7);
   EXPECT_EQ(load<FixedWindow>(params, lone.cell).count, 1);
 }

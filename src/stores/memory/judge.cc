@@ -32,10 +32,10 @@ Cell& slot_of(Cell& key, std::size_t index) {
   return key;
 }
 
-bool open_parts(Budget& budget, std::size_t count, Cell& key) {
+bool open_parts(Records& records, std::size_t count, Cell& key) {
   if (parts_record(key) != nullptr) return true;
   auto* record = static_cast<PartsRecord*>(
-      allocate_record(budget, RecordKind::kParts, sizeof(PartsRecord) + count * sizeof(Cell)));
+      records.allocate(RecordKind::kParts, sizeof(PartsRecord) + count * sizeof(Cell)));
   if (record == nullptr) return false;
   record->parts = static_cast<std::uint8_t>(count);
   std::uninitialized_value_construct_n(record->cells(), count);
@@ -62,25 +62,25 @@ Judged judge(const AnyPart& part, Cell state, Operation operation, const Call& c
       part);
 }
 
-bool reserve_part(Budget& budget, Parts parts, std::size_t index, Cell& key,
+bool reserve_part(Records& records, Parts parts, std::size_t index, Cell& key,
                   const AnyChange& change) {
   Cell& cell = unblocked(key);
-  if (parts.size() > 1 && !open_parts(budget, parts.size(), cell)) return false;
+  if (parts.size() > 1 && !open_parts(records, parts.size(), cell)) return false;
   return std::visit(
       [&]<class P>(const P& p) {
         using A = typename P::Algorithm;
-        return reserve<A>(budget, p.params, slot_of(cell, index),
+        return reserve<A>(records, p.params, slot_of(cell, index),
                           std::get<typename A::Change>(change));
       },
       parts[index]);
 }
 
-void commit_part(Budget& budget, Parts parts, std::size_t index, Cell& key,
+void commit_part(Records& records, Parts parts, std::size_t index, Cell& key,
                  const AnyChange& change) {
   std::visit(
       [&]<class P>(const P& p) {
         using A = typename P::Algorithm;
-        commit<A>(budget, p.params, slot_of(unblocked(key), index),
+        commit<A>(records, p.params, slot_of(unblocked(key), index),
                   std::get<typename A::Change>(change));
       },
       parts[index]);
@@ -102,10 +102,10 @@ Instant blocked_until(Cell key) {
   return blocked != nullptr ? blocked->until : 0;
 }
 
-bool reserve_block(Budget& budget, Cell& key) {
+bool reserve_block(Records& records, Cell& key) {
   if (is_blocked(key)) return true;
-  auto* record = static_cast<BlockedRecord*>(
-      allocate_record(budget, RecordKind::kBlocked, sizeof(BlockedRecord)));
+  auto* record =
+      static_cast<BlockedRecord*>(records.allocate(RecordKind::kBlocked, sizeof(BlockedRecord)));
   if (record == nullptr) return false;
   record->until = 0;
   record->cell = key;
@@ -118,11 +118,11 @@ void block_key(Cell key, Instant until) {
   blocked_record(key)->until = until;
 }
 
-void end_block(Budget& budget, Cell& key, Instant now) {
+void end_block(Records& records, Cell& key, Instant now) {
   auto* blocked = blocked_record(key);
   if (blocked == nullptr || now < blocked->until) return;
-  key = blocked->cell;
-  budget.release(blocked, blocked->bytes);
+  const Cell cell = std::exchange(blocked->cell, 0);
+  records.release(std::exchange(key, cell));
 }
 
 Standing standing(Parts parts, Cell key, Instant now) {

@@ -53,11 +53,11 @@ Judged judge(const AnyPart& part, Cell state, Operation operation, const Call& c
 
 /// Makes room for this change, so that commit_part() cannot fail. Returns false if there is no
 /// room. The key behaves as before in either case.
-bool reserve_part(Budget& budget, Parts parts, std::size_t index, Cell& key,
+bool reserve_part(Records& records, Parts parts, std::size_t index, Cell& key,
                   const AnyChange& change);
 
 /// Applies a change. REQUIRES: reserve_part() returned true for it.
-void commit_part(Budget& budget, Parts parts, std::size_t index, Cell& key,
+void commit_part(Records& records, Parts parts, std::size_t index, Cell& key,
                  const AnyChange& change);
 
 /// About the bytes of the record that reserve_part() had no room for, with a change of part `index`
@@ -70,13 +70,13 @@ Instant blocked_until(Cell key);
 
 /// Makes room for a block, so that block_key() cannot fail. Returns false if there is no room. The
 /// key behaves as before in either case.
-bool reserve_block(Budget& budget, Cell& key);
+bool reserve_block(Records& records, Cell& key);
 
 /// Blocks the key. REQUIRES: reserve_block() returned true.
 void block_key(Cell key, Instant until);
 
 /// Removes the key's block if it has ended.
-void end_block(Budget& budget, Cell& key, Instant now);
+void end_block(Records& records, Cell& key, Instant now);
 
 /// The state of a key towards a request of cost 1, for choosing a key to forget.
 struct Standing {

@@ -4,6 +4,8 @@
 
 #include <vector>
 
+#include "testing/lone_records.h"
+
 namespace sluice::memory {
 namespace {
 
@@ -13,27 +15,26 @@ constexpr std::size_t kPlenty = std::size_t{1} << 24;
 constexpr std::size_t kKeyBytes = 4096;
 
 // The cell of one key of a limit, with a separate budget.
-class LoneKey {
+class LoneKey : public LoneRecords {
  public:
   explicit LoneKey(std::string_view home, std::size_t max_bytes = kPlenty)
-      : home_(parse_parts(home)), budget_(max_bytes) {}
-  ~LoneKey() {
-    release_cell(budget_, cell_);
-    for (void* block : ballast_) budget_.release(block, 8);
-  }
+      : LoneRecords(max_bytes), home_(parse_parts(home)) {}
 
   // Takes with these numbers, as a store does. Returns false if it is denied or has no room.
   bool take(const std::vector<AnyPart>& asked, std::int64_t cost = 1) {
     std::vector<Judged> judged;
     for (std::size_t i = 0; i < asked.size(); ++i) {
-      judged.push_back(judge(asked[i], part_of(cell_, i), Operation::kTake, {kNow, cost}));
+      judged.push_back(judge(asked[i], part_of(cell, i), Operation::kTake, {kNow, cost}));
       if (!judged.back().decision.allowed) return false;
     }
     for (std::size_t i = 0; i < asked.size(); ++i) {
-      if (!reserve_part(budget_, asked, i, cell_, judged[i].change)) return false;
+      const auto reserves = [&](Records& records) {
+        return reserve_part(records, asked, i, cell, judged[i].change);
+      };
+      if (!reserve(reserves)) return false;
     }
     for (std::size_t i = 0; i < asked.size(); ++i) {
-      commit_part(budget_, asked, i, cell_, judged[i].change);
+      commit_part(records(), asked, i, cell, judged[i].change);
     }
     return true;
   }
@@ -41,20 +42,13 @@ class LoneKey {
 
   std::int64_t remaining(std::string_view asked, std::size_t index = 0) const {
     const auto part = parse_parts(asked).at(index);
-    return judge(part, part_of(cell_, index), Operation::kTake, {kNow, 0}).decision.remaining;
+    return judge(part, part_of(cell, index), Operation::kTake, {kNow, 0}).decision.remaining;
   }
-  Standing standing_at(Instant now) const { return standing(home_, cell_, now); }
-  bool is_fresh_at(Instant now) const { return is_fresh(home_, cell_, now); }
-
-  void leave_no_room() {
-    while (void* block = budget_.allocate(8)) ballast_.push_back(block);
-  }
+  Standing standing_at(Instant now) const { return standing(home_, cell, now); }
+  bool is_fresh_at(Instant now) const { return is_fresh(home_, cell, now); }
 
  private:
   std::vector<AnyPart> home_;
-  Budget budget_;
-  Cell cell_ = 0;
-  std::vector<void*> ballast_;
 };
 
 TEST(Parts, AnEntryOfThisInstantNeedsNoRoom) {

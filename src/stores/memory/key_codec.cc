@@ -109,24 +109,27 @@ typename A::Change last_change(const PartImage& image) {
 }
 
 template <class A>
-bool make_part(Budget& budget, Parts parts, std::size_t index, const PartImage& image, Cell& key) {
-  const auto commit_one = [&](const typename A::Change& change) {
-    if (!reserve_part(budget, parts, index, key, change)) return false;
-    commit_part(budget, parts, index, key, change);
-    return true;
-  };
+bool make_part(Records& records, Parts parts, std::size_t index, const PartImage& image,
+               Cell& key) {
   if constexpr (kIsPermits<A>) {
-    return std::ranges::all_of(
-        image.permits, [&](const PermitEntry& permit) { return commit_one({.added = permit}); });
+    // It is the only part.
+    const auto count = static_cast<std::uint32_t>(image.permits.size());
+    if (!reserve_permits(records, key, count, 0)) return false;
+    if (count == 0) return true;
+    auto* record = static_cast<PermitsRecord*>(record_of(key));
+    std::ranges::copy(image.permits, record->entries());
+    record->size = count;
   } else {
-    if (!commit_one(last_change<A>(image))) return false;
+    const auto change = last_change<A>(image);
+    if (!reserve_part(records, parts, index, key, change)) return false;
+    commit_part(records, parts, index, key, change);
     if constexpr (kIsRing<A>) {
       if (image.entries.empty()) return true;
       auto* record = static_cast<RingRecord*>(record_of(part_of(key, index)));
       std::ranges::copy(image.entries, record->entries());
     }
-    return true;
   }
+  return true;
 }
 
 template <class Visit>
@@ -160,38 +163,39 @@ bool read_key(Parts parts, ByteReader& input, KeyImage& image) {
   return valid && !input.failed();
 }
 
-bool make_key(Budget& budget, Parts parts, const KeyImage& image, Cell& key) {
+bool make_key(Records& records, Parts parts, const KeyImage& image, Cell& key) {
   key = 0;
   bool made = true;
   for (std::size_t i = 0; i < parts.size() && made; ++i) {
     made = visit_part(parts, i, [&]<class A>(const typename A::Params&) {
-      return make_part<A>(budget, parts, i, image.parts[i], key);
+      return make_part<A>(records, parts, i, image.parts[i], key);
     });
   }
   if (made && image.blocked_until != 0) {
-    made = reserve_block(budget, key);
+    made = reserve_block(records, key);
     if (made) block_key(key, image.blocked_until);
   }
   if (!made) {
-    release_cell(budget, key);
+    records.release(key);
     key = 0;
   }
   return made;
 }
 
-std::size_t image_bytes(Parts parts, const KeyImage& image) {
+std::size_t image_bytes(Parts parts, const KeyImage& image, std::size_t least_large) {
   std::size_t bytes = sizeof(BlockedRecord) + sizeof(PartsRecord);
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const PartImage& part = image.parts[i];
-    bytes += visit_part(parts, i, [&]<class A>(const typename A::Params&) {
+    const std::size_t own = visit_part(parts, i, [&]<class A>(const typename A::Params&) {
       if constexpr (kIsRing<A>) {
         return ring_record_bytes(static_cast<std::uint32_t>(part.entries.size()) + 4);
       } else if constexpr (kIsPermits<A>) {
-        return 2 * permit_record_bytes(static_cast<std::uint32_t>(part.permits.size()) + 3);
+        return permit_record_bytes(static_cast<std::uint32_t>(part.permits.size()) + 3);
       } else {
-        return sizeof(Record) + sizeof(typename A::State) + sizeof(Cell);
+        return sizeof(Record) + sizeof(typename A::State);
       }
     });
+    bytes += sizeof(Cell) + (own < least_large ? own : 0);
   }
   return bytes;
 }

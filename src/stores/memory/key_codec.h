@@ -105,9 +105,9 @@ void write_key(Parts parts, Cell key, ByteWriter& output);
 bool read_key(Parts parts, ByteReader& input, KeyImage& image);
 
 /// A cell with these states. Returns false if there is no room; `key` is then 0.
-bool make_key(Budget& budget, Parts parts, const KeyImage& image, Cell& key);
+bool make_key(Records& records, Parts parts, const KeyImage& image, Cell& key);
 
-/// About the bytes that make_key() allocates.
-std::size_t image_bytes(Parts parts, const KeyImage& image);
+/// About the bytes that make_key() allocates, without records of `least_large` bytes or more.
+std::size_t image_bytes(Parts parts, const KeyImage& image, std::size_t least_large = SIZE_MAX);
 
 }  // namespace sluice::memory

@@ -2,6 +2,7 @@
 // of the build without one.
 
 #include <gtest/gtest.h>
+#include <malloc.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -20,6 +21,12 @@ std::size_t resident_bytes() {
   std::size_t pages = 0;
   statm >> pages >> pages;
   return pages * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+}
+
+// The same, without what earlier stores have left in the heap.
+std::size_t resident_before() {
+  malloc_trim(0);
+  return resident_bytes();
 }
 
 std::string numbered(std::size_t number) {
@@ -54,6 +61,49 @@ TEST(Resident, KeysWithRecordsTakeNoMoreThanTheirBytes) {
     keys.take(key_name(i), kStart);
   }
   EXPECT_LE(resident_bytes() - before, kMost / 20 * 21);
+}
+
+// Small records, of which a tenth remain since their keys deny, and then large ones in the place of
+// the others.
+TEST(Resident, LargeRecordsInThePlaceOfSmallOnesTakeNoMoreThanTheirBytes) {
+  constexpr std::size_t kMost = 32 * kMiB;
+  constexpr std::int64_t kEntries = 100;
+  for (const char* small : {"sliding_log 10/1d", "concurrency 10"}) {
+    const std::size_t before = resident_before();
+    MemoryStore store({.max_bytes = kMost, .table = {}});
+    LimitedKeys keys(store, small, "small");
+    for (std::size_t i = 0; store.counters().evicted < 20'000; ++i) {
+      const std::string key = key_name(i);
+      keys.permit(Operation::kTake, key, kStart, i + 1);
+      if (i % 10 == 0) keys.block(key, kStart, kDayNs);
+    }
+    LimitedKeys logs(store, "sliding_log 1000/1d", "large");
+    for (std::size_t i = 0; i < kMost / sizeof(RingEntry) / kEntries; ++i) {
+      for (Instant n = 0; n < kEntries; ++n) logs.take(key_name(i), kStart + n);
+    }
+    EXPECT_LE(resident_bytes() - before, kMost * 11 / 10 + 8 * kMiB) << small;
+  }
+}
+
+// Nine of ten keys become fresh, and the others are asked 100,000 times a second for a minute.
+TEST(Resident, MemoryOfKeysWithRecordsThatBecomeFreshIsGivenBack) {
+  constexpr std::size_t kKeys = 1'000'000;
+  for (const char* algorithm : {"sliding_counter", "sliding_log"}) {
+    const std::size_t before = resident_before();
+    MemoryStore store({.max_bytes = 1024 * kMiB, .table = {}});
+    LimitedKeys passing(store, algorithm + std::string(" 10/1s"), "passing");
+    LimitedKeys lasting(store, algorithm + std::string(" 10/1d"), "lasting");
+    for (std::size_t i = 0; i < kKeys; ++i) {
+      (i % 10 == 0 ? lasting : passing).take(key_name(i), kStart);
+    }
+    const std::size_t full = resident_bytes() - before;
+    Instant now = kStart;
+    for (std::size_t i = 0; i < 6'000'000; ++i) {
+      lasting.take(key_name(i % (kKeys / 10) * 10), now += kSecondNs / 100'000);
+    }
+    EXPECT_LE(resident_bytes() - before, full / 4) << algorithm;
+    EXPECT_EQ(store.counters().evicted, 0U);
+  }
 }
 
 // Takes a unit of each of so many keys, under so many sets of numbers in turn.

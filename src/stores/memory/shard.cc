@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <memory>
+#include <span>
 
 namespace sluice::memory {
 
@@ -87,7 +88,19 @@ void Shard::erase(Tag tag) {
   }
 }
 
+bool Shard::renew_records(Budget& budget, std::size_t bytes) {
+  return records(budget).renew(bytes, [&](auto visit) {
+    const std::span lines(lines_.load(std::memory_order_relaxed), line_count());
+    for (Line& line : lines) {
+      for (unsigned slot = 0; slot < Line::kSlots; ++slot) {
+        if (line.tags[slot] != 0) visit(line.cells[slot]);
+      }
+    }
+  });
+}
+
 void Shard::release(Budget& budget) {
+  records(budget).free_block();
   Line* lines = lines_.load(std::memory_order_relaxed);
   if (lines == nullptr) return;
   budget.release_lines(lines, block_bytes(line_count()));

@@ -228,11 +228,23 @@ class alignas(64) Shard {
     if (count > line_count()) resize(budget, count);
   }
 
+  /// Where the cells' records are. Used only for a while, since it refers to the shard.
+  Records records(Budget& budget) { return {budget, records_, asked_}; }
+  /// If a record found no place that there is room for, makes place for it, or for so many bytes.
+  /// Moves all records. Returns false if there was place, or if there is no memory.
+  bool make_place(Budget& budget, std::size_t bytes = 0) {
+    return records(budget).lacks_place() && renew_records(budget, bytes);
+  }
+  /// Frees what has been freed of the records, if that is much. Moves all records.
+  void shrink_records(Budget& budget) {
+    if (records(budget).is_wasteful()) renew_records(budget, 0);
+  }
+
   /// Frees the lines; the caller has released the cells.
   void release(Budget& budget);
 
-  /// True once find() has been asked some times for another tag than before: it is time for
-  /// Table::look_after().
+  /// True once find() has been asked some times for another tag than before, or if much of the
+  /// records has been freed: it is time for Table::look_after().
   bool is_due() const { return asked_ >= kAskedUntilDue; }
 
   /// What Table::look_after() has seen lately.
@@ -285,11 +297,13 @@ class alignas(64) Shard {
     }
   }
 
+  bool renew_records(Budget& budget, std::size_t bytes);
   bool resize(Budget& budget, std::uint32_t count);
   static Cell* place(Line* lines, std::uint32_t count, Tag tag, LimitId limit);
 
-  std::atomic<std::uint32_t> line_count_{0};
   std::atomic<Line*> lines_{nullptr};
+  Records::Block* records_ = nullptr;
+  std::atomic<std::uint32_t> line_count_{0};
   std::uint32_t size_ = 0;
   std::uint32_t last_half_ = 0;        // Half of the tag that was found last.
   std::uint32_t last_ = Line::kSlots;  // The index of its cell, in words from the first line.

@@ -351,6 +351,24 @@ TEST(Snapshot, HasALargeKeyWhole) {
   }
 }
 
+// Of which each record finds place in a store that has none for it yet.
+TEST(Snapshot, HasKeysOfSeveralMediumRecordsWhole) {
+  MemoryStore store;
+  constexpr auto kLogs = "sliding_log 1000/1d & sliding_log 1000/2d & sliding_log 1000/3d";
+  LimitedKeys logs(store, kLogs);
+  LimitedKeys permits(store, "concurrency 1000");
+  for (Instant at = 0; at < 500; ++at) {
+    logs.take("a", kStart + at);
+    permits.permit(Operation::kTake, "b", kStart, static_cast<PermitId>(at) + 1);
+  }
+  MemoryStore again;
+  EXPECT_EQ(load(again, kStart + 500, written(store, kStart + 500)).keys, 2);
+  LimitedKeys same_logs(again, kLogs);
+  LimitedKeys same_permits(again, "concurrency 1000");
+  EXPECT_EQ(same_logs.peek("a", kStart + 500), logs.peek("a", kStart + 500));
+  EXPECT_EQ(same_permits.peek("b", kStart + 500), permits.peek("b", kStart + 500));
+}
+
 // Fills a store until it has refused or forgotten many keys: every tenth denies, some are logs.
 void fill(MemoryStore& store) {
   LimitedKeys buckets(store, "token_bucket 10/1d");

@@ -80,7 +80,7 @@ Table::Table(std::size_t max_bytes, const TableOptions& options)
 
 Table::~Table() {
   for (Shard& shard : std::span(shards_.get(), kShards)) {
-    shard.visit_all([&](const Slot& slot) { release(slot); });
+    shard.visit_all([&](const Slot& slot) { release(shard, slot); });
     shard.release(budget_);
   }
 }
@@ -131,10 +131,11 @@ template <class A>
   }
   if (!charges) return assign(decision, step.decision);
   if (cell == nullptr) cell = make_cell(place, request, now, {});
-  if (cell == nullptr || !memory::reserve<A>(budget_, params, *cell, step.next)) [[unlikely]] {
+  Records records = place.shard->records(budget_);
+  if (cell == nullptr || !memory::reserve<A>(records, params, *cell, step.next)) [[unlikely]] {
     return decide_alone(place, request, now, decision);
   }
-  memory::commit<A>(budget_, params, *cell, step.next);
+  memory::commit<A>(records, params, *cell, step.next);
   assign(decision, step.decision);
 }
 
@@ -261,7 +262,8 @@ void Table::set_used(Place place, const Request& request, std::span<const Used> 
 }
 
 void Table::unblock(Place place) {
-  if (Cell* cell = place.shard->find(place.tag)) end_block(budget_, *cell, kLastBlock);
+  Records records = place.shard->records(budget_);
+  if (Cell* cell = place.shard->find(place.tag)) end_block(records, *cell, kLastBlock);
 }
 
 Cell Table::key_cell(Place place) const {
@@ -276,6 +278,7 @@ bool Table::reserve(Place place, const Request& request, Instant now,
   if (has_no_state && request.operation == Operation::kRefund) return true;
   if (cell == nullptr) cell = make_cell(place, request, now, pinned);
   if (cell == nullptr) return false;
+  Records records = place.shard->records(budget_);
   // Makes room for bytes() more bytes until reserves() finds enough.
   const auto reserve_one = [&](auto reserves, auto bytes) {
     for (std::size_t tries = 0; !reserves(); ++tries) {
@@ -287,13 +290,13 @@ bool Table::reserve(Place place, const Request& request, Instant now,
   };
   bool has_room = true;
   if (request.operation == Operation::kBlock) {
-    has_room = reserve_one([&] { return reserve_block(budget_, *cell); },
+    has_room = reserve_one([&] { return reserve_block(records, *cell); },
                            [] { return sizeof(BlockedRecord); });
   } else {
     const Parts parts = request.limit->parts;
     for (std::size_t i = 0; has_room && i < judged.size(); ++i) {
       const AnyChange& change = judged[i].change;
-      has_room = reserve_one([&] { return reserve_part(budget_, parts, i, *cell, change); },
+      has_room = reserve_one([&] { return reserve_part(records, parts, i, *cell, change); },
                              [&] { return record_bytes_for(change, *cell, i, judged.size()); });
     }
   }
@@ -313,9 +316,10 @@ Instant Table::commit(Place place, const Request& request, Instant now,
     block_key(*cell, block_until(blocked_until(*cell), now, request.duration_ns));
     return blocked_until(*cell);
   }
-  end_block(budget_, *cell, now);
+  Records records = place.shard->records(budget_);
+  end_block(records, *cell, now);
   for (std::size_t i = 0; i < judged.size(); ++i) {
-    commit_part(budget_, request.limit->parts, i, *cell, judged[i].change);
+    commit_part(records, request.limit->parts, i, *cell, judged[i].change);
   }
   if (request.operation != Operation::kRefund && MemorySpace::of(request).varies()) {
     adopt_limit(*place.shard, cell, request);
@@ -345,13 +349,13 @@ void Table::adopt_denials(std::span<const Member> members, std::span<Judged> jud
   });
 }
 
-void Table::release(const Slot& slot) {
-  release_cell(budget_, slot.cell);
+void Table::release(Shard& shard, const Slot& slot) {
+  shard.records(budget_).release(slot.cell);
   limits_->remove_key(slot.limit);
 }
 
 void Table::erase(Shard& shard, const Slot& slot) {
-  release(slot);
+  release(shard, slot);
   shard.erase(slot.tag);
 }
 

@@ -194,7 +194,8 @@ class Table {
   void must_forget() const;
   /// Makes room for one more key in the shard. Returns false if it cannot.
   bool make_room_for_key(Shard& shard, Tag tag, Instant now, std::span<const Tag> pinned);
-  /// Frees at least `bytes` bytes of records. Returns false if it cannot.
+  /// Makes place for records that there is room for, else frees at least `bytes` bytes of records.
+  /// Returns false if it cannot. Moves the records of the place's shard.
   bool make_room(Place place, std::size_t bytes, Instant now, std::span<const Tag> pinned);
   /// Locks and visits other shards until `visit` returns true. `visit` gets the shard and the
   /// number of lines that it may examine.
@@ -211,7 +212,7 @@ class Table {
   std::size_t evict(Shard& shard, Tag near, std::size_t bytes, Instant now,
                     std::span<const Tag> pinned);
   /// Releases what a key has, but not its slot.
-  void release(const Slot& slot);
+  void release(Shard& shard, const Slot& slot);
   void erase(Shard& shard, const Slot& slot);
   Standing standing_of(const Slot& slot, Instant now) const;
   bool is_fresh_slot(const Slot& slot, Instant now) const;
@@ -219,7 +220,7 @@ class Table {
   std::chrono::nanoseconds room_after(Place place, Instant now) const;
 
   /// How often one call tries to make room for a part of a state.
-  static constexpr std::size_t kMostTries = 4;
+  static constexpr std::size_t kMostTries = 8;
 
   TableOptions options_;
   Budget budget_;

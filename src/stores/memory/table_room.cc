@@ -49,7 +49,7 @@ Cell* Table::make_cell(Place place, const Request& request, Instant now,
     });
     if (cell != nullptr) {
       adopt_limit(shard, cell, request);
-      release_cell(budget_, *cell);
+      shard.records(budget_).release(*cell);
       Shard::take_over(cell, place.tag);
       return cell;
     }
@@ -105,6 +105,7 @@ bool Table::is_worth_sweeping(Shard& shard, Instant now) {
 
 void Table::examine(Shard& shard, Instant now) {
   shard.looked_after();
+  shard.shrink_records(budget_);
   if (!options_.forget) return;
   Shard::Sample& sample = shard.sample;
   const Instant then = before(now, kSampleNs);
@@ -119,6 +120,7 @@ void Table::examine(Shard& shard, Instant now) {
   if (!mostly_fresh) return;
   sweep_fresh(shard, shard.line_count(), then, {});
   if (shard.sparse()) shard.shrink(budget_);
+  shard.shrink_records(budget_);
 }
 
 void Table::make_room_for_limits(Instant now) {
@@ -143,6 +145,7 @@ void Table::make_room_for_limits(Instant now) {
       const std::uint32_t lines = std::min(left, kMostLines);
       const std::lock_guard lock(shard.lock);
       sweep(shard, lines, is_useless);
+      shard.shrink_records(budget_);
       left -= lines;
     }
   }
@@ -224,13 +227,17 @@ bool Table::visit_others(const Shard& here, Visit visit) {
     if (&other == &here || !other.lock.try_lock()) continue;
     const std::lock_guard lock(other.lock, std::adopt_lock);
     const std::uint32_t share = std::min(lines, other.line_count());
-    if (visit(other, share)) return true;
+    const bool done = visit(other, share);
+    other.shrink_records(budget_);
+    if (done) return true;
     lines -= share;
   }
   return false;
 }
 
 bool Table::make_room(Place place, std::size_t bytes, Instant now, std::span<const Tag> pinned) {
+  Shard& here = *place.shard;
+  if (here.make_place(budget_)) return true;
   must_forget();
   std::size_t freed = 0;
   const auto sweep_one = [&](Shard& shard, std::uint32_t lines) {
@@ -241,7 +248,6 @@ bool Table::make_room(Place place, std::size_t bytes, Instant now, std::span<con
     return evict(shard, place.tag, bytes - freed, now, pinned) > 0;
   };
   // First forget fresh keys, then those nearest to fresh; first in this shard, then in others.
-  Shard& here = *place.shard;
   return sweep_one(here, kMostLines) || visit_others(here, sweep_one) || evict_one(here, 0) ||
          visit_others(here, evict_one);
 }
@@ -266,7 +272,9 @@ Table::Restored Table::restore(Place place, LimitId limit, const KeyImage& image
   const Parts parts = limits_->parts(limit);
   if (parts.empty()) return Restored::kFresh;
   Cell cell = 0;
-  for (std::size_t tries = 0; !make_key(budget_, parts, image, cell);) {
+  Records records = shard.records(budget_);
+  for (std::size_t tries = 0; !make_key(records, parts, image, cell);) {
+    if (shard.make_place(budget_, image_bytes(parts, image, records.least_large()))) continue;
     if (++tries > kMostTries || !make_room(place, image_bytes(parts, image), now, {})) {
       return Restored::kWithoutRoom;
     }
@@ -278,7 +286,7 @@ Table::Restored Table::restore(Place place, LimitId limit, const KeyImage& image
     return evict(shard, place.tag, 0, now, {}) > 0;
   };
   if (fresh || !has_room()) {
-    release_cell(budget_, cell);
+    records.release(cell);
     return fresh ? Restored::kFresh : Restored::kWithoutRoom;
   }
   limits_->add_key(limit);
