@@ -78,7 +78,8 @@ struct StoreHealth {
   /// Requests that the store did not answer, including those that the local states or the failure
   /// policy answered in its place.
   std::uint64_t unanswered = 0;
-  /// Units that local states had admitted, and that were charged to the store when it was back.
+  /// Units that local states had admitted, and that the store has charged: when it was back, or by
+  /// the request itself, whose answer came after the deadline.
   std::uint64_t charged_back = 0;
   /// Units that local states had admitted, and that may never be charged to the store.
   std::uint64_t not_charged_back = 0;

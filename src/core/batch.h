@@ -127,8 +127,10 @@ class Batch final {
   /// A store around another one, the inner store, to which it passes batches on.
   class OuterStore {
    public:
-    /// The inner store has made all decisions. Calls the completion.
-    virtual void on_answered(Batch& batch) = 0;
+    /// The inner store has made all decisions. Calls the completion. Returns a batch for the
+    /// answers that may still come: the requests whose decisions were kTakenLater, in their order,
+    /// with copies and shares of all that they refer to. Null if there are none.
+    virtual std::unique_ptr<Batch> on_answered(Batch& batch) = 0;
 
    protected:
     ~OuterStore() = default;
@@ -152,12 +154,14 @@ class Batch final {
   } outer;
 
   /// Called by the store when all decisions are made: calls the completion, or the outer store if
-  /// there is one, and destroys the batch.
-  static void complete(std::unique_ptr<Batch> batch) {
+  /// there is one, and destroys the batch. Returns what OuterStore::on_answered() does: a batch
+  /// that the store completes in the same way when these answers have come, or will not come.
+  static std::unique_ptr<Batch> complete(std::unique_ptr<Batch> batch) {
     OuterStore* const outer_store = std::exchange(batch->outer.store, nullptr);
     if (outer_store != nullptr) return outer_store->on_answered(*batch);
     assert(batch->completion != nullptr);
     batch->completion(*batch);
+    return nullptr;
   }
 
  private:

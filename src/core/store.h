@@ -182,8 +182,10 @@ class BatchStore : public Store {
 /// - A FallbackStore says so of a permit that was to be acquired, whatever its policy has answered
 ///   or raised. Of other requests it does not tell.
 inline constexpr std::int64_t kTakenUnknown = -1;
+/// The same, told to an outer store only: the answer may still come (Batch::OuterStore).
+inline constexpr std::int64_t kTakenLater = -2;
 inline bool may_be_executed(const Decision& decision) {
-  return decision.taken == kTakenUnknown;
+  return decision.taken == kTakenUnknown || decision.taken == kTakenLater;
 }
 
 /// The most requests that can be asked together.

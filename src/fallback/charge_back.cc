@@ -17,7 +17,7 @@ std::int64_t add_up(std::int64_t units, std::int64_t more) {
 
 }  // namespace
 
-std::int64_t ChargeBack::add(Charge charge, Instant now, Instant fresh_at) {
+std::int64_t ChargeBack::add(Charge& charge, Instant now, Instant fresh_at, bool is_sent) {
   if (charge.key.size() > kMaxKeyBytes) return charge.units;
   const std::lock_guard lock(mutex_);
   auto found = entries_.find(charge.name);
@@ -32,9 +32,11 @@ std::int64_t ChargeBack::add(Charge charge, Instant now, Instant fresh_at) {
   }
   Entry& entry = found->second;
   charge.entry = entry.charge.entry;
-  charge.units = add_up(charge.units, entry.charge.units);
-  set_units(entry, charge.units);
-  entry.charge = std::move(charge);
+  if (is_sent) entry.sent = add_up(entry.sent, charge.units);
+  set_units(entry, add_up(entry.charge.units, is_sent ? 0 : charge.units));
+  const std::int64_t unsent = entry.charge.units;
+  entry.charge = charge;
+  entry.charge.units = unsent;
   entry.fresh_at = std::max(entry.fresh_at, fresh_at);
   return 0;
 }
@@ -93,8 +95,8 @@ std::vector<ChargeBack::Charge> ChargeBack::take(Instant now) {
 
 void ChargeBack::settle(const Charge& charge, std::int64_t units, Outcome outcome, Instant now) {
   if (outcome == Outcome::kMayBeCharged) return;
-  const bool is_sent_again = outcome == Outcome::kNotSent;
-  if (is_sent_again) next_try_.store(now + kPause, std::memory_order_relaxed);
+  const bool is_sent_again = outcome != Outcome::kOver;
+  if (outcome == Outcome::kNotSent) next_try_.store(now + kPause, std::memory_order_relaxed);
   change(charge.name, [&](Entry& entry) {
     if (entry.charge.entry != charge.entry) return;  // That one was reset, or became fresh.
     const std::int64_t settled = std::min(units, entry.sent);

@@ -43,7 +43,12 @@ class ChargeBack {
 
   /// These units were admitted at `now`; at `fresh_at` the key is fresh, so that they do not matter
   /// any more. Returns the units that cannot be kept: 0 or all of them.
-  std::int64_t add(Charge charge, Instant now, Instant fresh_at);
+  std::int64_t add(Charge charge, Instant now, Instant fresh_at) {
+    return add(charge, now, fresh_at, false);
+  }
+  /// The same. `is_sent`: the store was sent the request that takes them, and its answer may still
+  /// come: settle() is called then. Sets charge.entry for that.
+  std::int64_t add(Charge& charge, Instant now, Instant fresh_at, bool is_sent);
 
   /// Units were returned: there is as much less to charge, though never less than nothing.
   void subtract(const KeyName& name, std::int64_t units);
@@ -68,9 +73,10 @@ class ChargeBack {
     kOver,          ///< The store has charged them, or they do not count any more.
     kMayBeCharged,  ///< The store was sent them, and did not answer: they are pending until the key
                     ///< is fresh, and are not sent again.
+    kNotCharged,    ///< The store has denied the request that takes them: they are charged.
     kNotSent,       ///< They are charged later: nothing is sent for kPause.
   };
-  /// What became of `units` of a charge that take() returned.
+  /// What became of `units` of a charge that take() returned, or that was added as sent.
   void settle(const Charge& charge, std::int64_t units, Outcome outcome, Instant now);
 
  private:

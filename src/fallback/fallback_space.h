@@ -48,7 +48,9 @@ class FallbackSpace final : public Space {
     return kept_;
   }
 
-  std::shared_ptr<Space> inner;
+  /// The only share of the inner store's space, which counts its users. Batches for late answers
+  /// hold a share of this pointer.
+  std::shared_ptr<const std::shared_ptr<Space>> inner;
   std::shared_ptr<Space> local;
   /// Identifies the space in the last answers.
   std::uint64_t number = 0;

@@ -27,11 +27,11 @@ std::unique_ptr<LocalFallback> make_local(const FallbackOptions& options) {
   return std::make_unique<LocalFallback>(options.local_bytes / 2, options.local_share);
 }
 
-std::shared_ptr<LastAnswers> make_answers(const FallbackOptions& options) {
+std::unique_ptr<LastAnswers> make_answers(const FallbackOptions& options) {
   using Keeps = LastAnswers::Keeps;
   const bool is_local = options.on_failure == OnFailure::kLocal;
   if (!is_local && options.deny_cache.count() == 0) return nullptr;
-  return std::make_shared<LastAnswers>(
+  return std::make_unique<LastAnswers>(
       LastAnswers::Options{.keeps = is_local ? Keeps::kAll : Keeps::kDenials,
                            .most_bytes = is_local ? options.local_bytes / 2 : kDenialBytes,
                            .hold = options.deny_cache});
@@ -69,7 +69,7 @@ std::shared_ptr<Space> FallbackStore::replace_space(const std::shared_ptr<Space>
   // well: then the limit is refused if it cannot read the states.
   const auto* const former =
       held.use_count() == 1 ? static_cast<const FallbackSpace*>(held.get()) : nullptr;
-  auto inner = former ? inner_->replace_space(former->inner, limit) : inner_->open_space(limit);
+  auto inner = former ? inner_->replace_space(*former->inner, limit) : inner_->open_space(limit);
   std::shared_ptr<Space> local;
   if (local_) {
     MemoryStore& states = local_->store();
@@ -77,14 +77,14 @@ std::shared_ptr<Space> FallbackStore::replace_space(const std::shared_ptr<Space>
   }
   Known& known = spaces_[limit.space];
   const auto current = known.space.lock();
-  if (current && current->inner == inner && current->local == local) return current;
+  if (current && *current->inner == inner && current->local == local) return current;
   // If the last space of this name is gone, the new one takes over its number, and so what the
   // store said last, unless the new limit cannot read the states of the former one.
   const bool keeps_number = !current && !former && keeps_state(known.parts, limit.parts);
   if (!keeps_number) known.number = ++last_number_;
   known.parts = limit.parts;
   const auto space = std::make_shared<FallbackSpace>();
-  space->inner = std::move(inner);
+  space->inner = std::make_shared<const std::shared_ptr<Space>>(std::move(inner));
   space->local = std::move(local);
   space->number = known.number;
   space->lends = lends(limit);
@@ -131,7 +131,7 @@ bool FallbackStore::answer_inline(const Subject& subject, const Request& request
     const std::lock_guard lock(local_mutex_);
     bring_to_told(subject, request, at);
     decision = local_->answer({&local, 1}, at);
-    note_local(subject, request, decision, at, false);
+    note_local(subject, request, decision, at, Sent::kNo);
     return true;
   }
   return repeat_denial(subject, request, now, sent, decision);
@@ -145,7 +145,7 @@ bool FallbackStore::repeat_denial(const Subject& subject, const Request& request
   FallbackSpace& space = FallbackSpace::of(subject);
   if (answers_ == nullptr || space.lends) return false;
   const KeyName name = name_of(subject);
-  ask_again_after(request, subject);
+  ask_again_after(request, name);
   // The decisions of the parts are not remembered with a denial.
   if (!can_be_denied(request.operation, request.cost) || now != kStoreTime ||
       !request.parts.empty() || !answers_->was_denied(name, sent)) {
@@ -154,19 +154,18 @@ bool FallbackStore::repeat_denial(const Subject& subject, const Request& request
   // The exact time: else a denial of a few nanoseconds would last until the next tick.
   sent = clock_.now();
   if (!answers_->denies(name, request, sent, decision)) return false;
-  counters_->cached_denials.fetch_add(1, std::memory_order_relaxed);
+  counters_.cached_denials.fetch_add(1, std::memory_order_relaxed);
   space.count(request, decision);
   return true;
 }
 
 // After a refund or reset by this process, its callers ask the store at once. REQUIRES: answers_ is
-// not null.
-void FallbackStore::ask_again_after(const Request& request, const Subject& subject) {
+// not null; the limit lends no permits.
+void FallbackStore::ask_again_after(const Request& request, const KeyName& name) {
   assert(answers_ != nullptr);
-  if (FallbackSpace::of(subject).lends) return;
   const bool refunds = request.operation == Operation::kRefund && request.cost > 0;
-  if (refunds) answers_->ask_again(name_of(subject), clock_.now());
-  if (request.operation == Operation::kReset) answers_->clear(name_of(subject), clock_.now());
+  if (refunds) answers_->ask_again(name, clock_.now());
+  if (request.operation == Operation::kReset) answers_->clear(name, clock_.now());
 }
 
 void FallbackStore::submit(std::unique_ptr<Batch> batch) {
@@ -200,7 +199,7 @@ std::unique_ptr<Batch> FallbackStore::left_to_ask(std::unique_ptr<Batch> batch) 
   bool has_parts = false;
   for (Request& request : batch->requests()) {
     has_parts = has_parts || request.limit->parts.size() > 1;
-    request.space = static_cast<FallbackSpace&>(*request.space).inner.get();
+    request.space = static_cast<FallbackSpace&>(*request.space).inner->get();
   }
   if (has_parts && local_ != nullptr) want_parts(*batch);
   return batch;
@@ -246,8 +245,8 @@ void FallbackStore::want_parts(Batch& batch) {
   }
 }
 
-void FallbackStore::on_answered(Batch& batch) {
-  settle(batch);
+std::unique_ptr<Batch> FallbackStore::on_answered(Batch& batch) {
+  std::unique_ptr<Batch> late = settle(batch);
   std::span<const Decision> own_parts = batch.outer.parts;  // In the order of the requests.
   for (std::size_t i = 0; i < batch.requests().size(); ++i) {
     Request& request = batch.requests()[i];
@@ -258,6 +257,7 @@ void FallbackStore::on_answered(Batch& batch) {
     }
   }
   run_completion(batch);
+  return late;
 }
 
 // Before the local states answer for the key. REQUIRES: the policy is local, and local_mutex_ is
@@ -270,13 +270,14 @@ void FallbackStore::bring_to_told(const Subject& subject, const Request& request
   const auto told = answers_->take_new(name_of(subject), parts);
   if (std::ranges::none_of(told, [](const auto& one) { return one.has_value(); })) return;
   local_->set_told(subject.key, in_local(subject, request), told,
-                   charges_->pending(name_of(subject), now));
+                   charges_.pending(name_of(subject), now));
 }
 
-// Keeps account of what the local states have admitted, or taken back.
-void FallbackStore::note_local(const Subject& subject, const Request& request,
-                               const Decision& answer, Instant now, bool may_be_charged) {
-  if (FallbackSpace::of(subject).lends || !answer.allowed) return;
+// Keeps account of what the local states have admitted, or taken back. Returns the units that wait
+// for the store's answer.
+ChargeBack::Charge FallbackStore::note_local(const Subject& subject, const Request& request,
+                                             const Decision& answer, Instant now, Sent sent) {
+  if (FallbackSpace::of(subject).lends || !answer.allowed) return {};
   std::int64_t units = 0;
   switch (request.operation) {
     case Operation::kTake:
@@ -287,26 +288,33 @@ void FallbackStore::note_local(const Subject& subject, const Request& request,
       units = answer.taken;
       break;
     case Operation::kRefund:
-      if (may_be_charged) return;  // The store may have got these units.
-      return charges_->subtract(name_of(subject), request.cost);
+      // If it was sent, the store may have got these units.
+      if (sent == Sent::kNo) charges_.subtract(name_of(subject), request.cost);
+      return {};
     case Operation::kReset:
-      return charges_->forget(name_of(subject));
+      charges_.forget(name_of(subject));
+      return {};
     default:
-      return;
+      return {};
   }
-  if (units == 0) return;
-  if (may_be_charged) return count_not_charged_back(units);
+  if (units == 0 || sent == Sent::kUnanswered) {
+    count_not_charged_back(units);
+    return {};
+  }
   const auto until = now + local_->reset_after(in_local(subject, request), now).count();
-  count_not_charged_back(charges_->add({.name = name_of(subject),
-                                        .limit = FallbackSpace::of(subject).keep(*request.limit),
-                                        .key = std::string(request.key),
-                                        .units = units},
-                                       now, until));
+  ChargeBack::Charge charge{.name = name_of(subject),
+                            .limit = FallbackSpace::of(subject).keep(*request.limit),
+                            .key = std::string(request.key),
+                            .units = units};
+  const std::int64_t lost = charges_.add(charge, now, until, sent == Sent::kAnswerMayCome);
+  count_not_charged_back(lost);
+  charge.units -= lost;
+  return charge;
 }
 
 void FallbackStore::count_not_charged_back(std::int64_t units) {
-  counters_->not_charged_back.fetch_add(static_cast<std::uint64_t>(units),
-                                        std::memory_order_relaxed);
+  counters_.not_charged_back.fetch_add(static_cast<std::uint64_t>(units),
+                                       std::memory_order_relaxed);
 }
 
 // The space of what is to be charged. If its limiter is gone, the space is opened again. Null if
@@ -334,8 +342,8 @@ void FallbackStore::charge_back(Instant now) {
   const Instant at = decided_at(now);
   std::vector<Request> requests;
   std::vector<std::shared_ptr<const void>> owners;
-  std::vector<ChargeBack::Charge> charged;
-  std::vector<ChargeBack::Charge> taken = charges_->take(at);
+  std::vector<Charged> charged;
+  std::vector<ChargeBack::Charge> taken = charges_.take(at);
   for (ChargeBack::Charge& charge : taken) {
     const auto space = space_of(charge);
     Request request{.limit = charge.limit.get(), .key = charge.key};
@@ -345,46 +353,88 @@ void FallbackStore::charge_back(Instant now) {
       due = local_->due(request, charge.units, at);
     }
     count_not_charged_back(due.lost);
-    charges_->settle(charge, charge.units - due.charge, Outcome::kOver, at);
+    charges_.settle(charge, charge.units - due.charge, Outcome::kOver, at);
     if (due.charge == 0) continue;
     request.operation = Operation::kCharge;
     request.cost = due.charge;
-    request.space = space->inner.get();
+    request.space = space->inner->get();
     requests.push_back(request);
     owners.push_back(space);
     owners.push_back(charge.limit);
     charge.units = due.charge;
-    charged.push_back(charge);  // The request refers to the key in `taken`.
+    // The request refers to the key in `taken`.
+    charged.push_back({.name = charge.name, .admitted = charge, .is_charge_back = true});
   }
   if (requests.empty()) return;
   auto batch = std::make_unique<Batch>(requests, Batch::Mode::kEach, now);
   for (auto& owner : owners) batch->keep(std::move(owner));
   want_parts(*batch);
-  // It owns all that it uses, so it may run after this is gone.
-  batch->completion = [counters = counters_, charges = charges_, answers = answers_, clock = clock_,
-                       at, charged = std::move(charged)](Batch& answered) {
-    const Instant arrived = answered.now() == kStoreTime ? clock.now() : answered.now();
-    for (std::size_t i = 0; i < charged.size(); ++i) {
-      const ChargeBack::Charge& charge = charged[i];
-      const Decision& decision = answered.decisions()[i];
-      if (decision.source == Source::kStore) {
-        answers->record(charge.name, answered.requests()[i], decision, std::nullopt, arrived, at);
-      }
-      const bool is_lost = decision.source == Source::kUnavailable;
-      const bool may_be_charged = !is_lost || may_be_executed(decision);
-      const Outcome lost = may_be_charged ? Outcome::kMayBeCharged : Outcome::kNotSent;
-      charges->settle(charge, charge.units, is_lost ? lost : Outcome::kOver, arrived);
-      if (!may_be_charged) continue;
-      auto& count = is_lost ? counters->not_charged_back : counters->charged_back;
-      count.fetch_add(static_cast<std::uint64_t>(charge.units), std::memory_order_relaxed);
-    }
+  batch->outer.sent = at;
+  batch->completion = [this, charged = std::move(charged)](const Batch& answered) {
+    on_charged(answered, charged);
   };
   inner_->submit(std::move(batch));
 }
 
+// The store has answered requests whose units this process had admitted before, or will not.
+void FallbackStore::on_charged(const Batch& batch, std::span<const Charged> all) {
+  const Instant arrived = arrived_at(batch);
+  const bool is_group = all.size() > batch.decisions().size();
+  const std::lock_guard lock(local_mutex_);  // What is told and what is pending belong together.
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (all[i].lends) continue;  // What was granted is released: see Request::is_reclaim.
+    const Request& request = batch.requests()[i];
+    const Decision& answer = batch.decisions()[is_group ? 0 : i];
+    if (answers_ != nullptr && answer.source == Source::kStore) {
+      record(all[i].name, request, is_group ? request.parts[0] : answer, batch, arrived);
+    }
+    settle_charge(all[i], request, answer, arrived);
+  }
+}
+
+void FallbackStore::settle_charge(const Charged& one, const Request& request,
+                                  const Decision& answer, Instant arrived) {
+  using Outcome = ChargeBack::Outcome;
+  const std::int64_t units = one.admitted.units;
+  if (units == 0) return;
+  if (may_be_executed(answer) && !one.is_most_likely_denied) {
+    const Outcome unknown = one.is_charge_back ? Outcome::kMayBeCharged : Outcome::kOver;
+    charges_.settle(one.admitted, units, unknown, arrived);
+    return count_not_charged_back(units);
+  }
+  std::int64_t charged = 0;
+  if (answer.allowed) {
+    charged = request.operation == Operation::kTakeUpTo ? answer.taken : request.cost;
+    charged = std::min(charged, units);
+    charges_.settle(one.admitted, charged, Outcome::kOver, arrived);
+    counters_.charged_back.fetch_add(static_cast<std::uint64_t>(charged),
+                                     std::memory_order_relaxed);
+  }
+  if (charged == units) return;
+  const Outcome rest = one.is_charge_back ? Outcome::kNotSent : Outcome::kNotCharged;
+  charges_.settle(one.admitted, units - charged, rest, arrived);
+}
+
+// What the store has told of a key. REQUIRES: answers_ is not null; the limit lends no permits.
+void FallbackStore::record(const KeyName& name, const Request& request, const Decision& answer,
+                           const Batch& batch, Instant arrived) {
+  // As before sending: a denial that was recorded while this refund or reset was in flight may be
+  // older than it.
+  ask_again_after(request, name);
+  if (request.operation == Operation::kBlock) return;  // It hides how many units remain.
+  const Instant sent = batch.outer.sent;
+  const bool is_now = batch.now() == kStoreTime;
+  // The answers of a batch are recorded when the last of them has arrived: since it was sent, the
+  // store may have answered other batches, whose answers are newer. A single one is recorded as
+  // it arrives, after all older ones.
+  const Instant since = batch.decisions().size() > 1 ? sent : kMaxInt64;
+  answers_->record(name, request, answer, is_now ? std::optional(sent) : std::nullopt, arrived,
+                   since);
+}
+
 std::unique_ptr<Watch> FallbackStore::watch(const std::shared_ptr<Space>& space,
                                             std::string_view key, std::function<void()> released) {
-  return inner_->watch(static_cast<const FallbackSpace&>(*space).inner, key, std::move(released));
+  return inner_->watch(*static_cast<const FallbackSpace&>(*space).inner, key, std::move(released));
 }
 
 bool FallbackStore::is_completing() {
@@ -400,12 +450,12 @@ void FallbackStore::add_counts(std::vector<DecisionCount>& counts) const {
 
 void FallbackStore::add_health(StoreHealth& health) const {
   inner_->add_health(health);
-  health.answered_by_cache = counters_->cached_denials.load(std::memory_order_relaxed);
-  health.answered_by_local = counters_->local_answers.load(std::memory_order_relaxed);
-  health.answered_by_policy = counters_->policy_answers.load(std::memory_order_relaxed);
-  health.unanswered = counters_->unanswered.load(std::memory_order_relaxed);
-  health.charged_back = counters_->charged_back.load(std::memory_order_relaxed);
-  health.not_charged_back = counters_->not_charged_back.load(std::memory_order_relaxed);
+  health.answered_by_cache = counters_.cached_denials.load(std::memory_order_relaxed);
+  health.answered_by_local = counters_.local_answers.load(std::memory_order_relaxed);
+  health.answered_by_policy = counters_.policy_answers.load(std::memory_order_relaxed);
+  health.unanswered = counters_.unanswered.load(std::memory_order_relaxed);
+  health.charged_back = counters_.charged_back.load(std::memory_order_relaxed);
+  health.not_charged_back = counters_.not_charged_back.load(std::memory_order_relaxed);
 }
 
 }  // namespace sluice

@@ -48,7 +48,8 @@ struct FallbackCounters {
   std::atomic<std::uint64_t> unanswered{0};
   std::atomic<std::uint64_t> local_answers{0};
   std::atomic<std::uint64_t> policy_answers{0};
-  /// Units that were admitted by local states and have been charged to the store since it is back.
+  /// Units that were admitted by local states and have been charged by the store: since it is back,
+  /// or by the request itself, as a late answer says.
   std::atomic<std::uint64_t> charged_back{0};
   /// Units that were admitted by local states, and may never be charged to the store: the table in
   /// docs/failure.md says which.
@@ -61,14 +62,15 @@ struct FallbackCounters {
 /// - The policy answers each request that the inner store leaves unanswered (kUnavailable); a group
 ///   asked together is answered together. Whether the inner store charged it is not known. Under
 ///   OnFailure::kRaise the request stays unanswered, and decide() throws StoreError.
-/// - What the inner store said last of each key is remembered (see LastAnswers). Under kLocal the
-///   local states are brought to it when they must answer for the key (see LocalFallback), and what
-///   the inner store denied stays denied while it is lost; but of permits, only those of this
-///   process are known. An unanswered refund or reset changes the local states and what is to be
-///   charged to the inner store; it is not sent again.
+/// - What the inner store said last of each key is remembered (see LastAnswers), also if it says so
+///   after the policy has answered (Batch::OuterStore). Under kLocal the local states are brought
+///   to it when they must answer for the key (see LocalFallback), and what the inner store denied
+///   stays denied while it is lost; but of permits, only those of this process are known. An
+///   unanswered refund or reset changes the local states and what is to be charged to the inner
+///   store; it is not sent again.
 /// - What the local states have admitted is charged to the inner store when it answers again, as
 ///   far as it still counts by then. Not so if the inner store may have charged it already: it was
-///   sent the request, or that charge, and did not answer. What it certainly has not charged is
+///   sent the request, or that charge, and never answered. What it certainly has not charged is
 ///   tried again.
 /// - Refunds, renewals and releases go to the giver of the units or the permit (Request::giver). If
 ///   the local states gave it, only they are asked. If the policy allowed it, there is no state to
@@ -87,7 +89,8 @@ struct FallbackCounters {
 ///
 /// Thread-safe. All callers share two locks. One is held while a space is opened or replaced, the
 /// other while the local states of units change: when they answer, and when they mirror an answer
-/// of the inner store (LocalFallback::mirrors()), which with a local_share is every answer.
+/// of the inner store (LocalFallback::mirrors()), which with a local_share is every answer; and for
+/// each late answer.
 class FallbackStore final : public BatchStore, private Batch::OuterStore {
  public:
   /// The caller keeps no share of `inner`: this object must be the one that destroys it, so that no
@@ -106,7 +109,7 @@ class FallbackStore final : public BatchStore, private Batch::OuterStore {
   void add_health(StoreHealth& health) const override;
   void add_counts(std::vector<DecisionCount>& counts) const override;
 
-  const FallbackCounters& counters() const { return *counters_; }
+  const FallbackCounters& counters() const { return counters_; }
 
   /// Whether the calling thread is running the completion of a batch of some FallbackStore. Then it
   /// may be the worker thread of the inner store, on which that store must not be destroyed.
@@ -114,6 +117,16 @@ class FallbackStore final : public BatchStore, private Batch::OuterStore {
 
  private:
   class Settling;
+  /// What is to be done when the store has answered a request, or will not, whose units were
+  /// admitted before: one that charges them, or one whose answer is late.
+  struct Charged {
+    KeyName name;
+    ChargeBack::Charge admitted;  ///< In charges_, as sent. Of no units if none were admitted.
+    bool lends = false;
+    bool is_charge_back = false;
+    /// If there is no answer, the store has most likely denied it.
+    bool is_most_likely_denied = false;
+  };
   /// What is known of a space by its name. It outlives the space, for the next one of that name.
   struct Known {
     std::weak_ptr<FallbackSpace> space;
@@ -138,7 +151,7 @@ class FallbackStore final : public BatchStore, private Batch::OuterStore {
 
   static KeyName name_of(const Subject& subject);
   static Request in_local(const Subject& subject, const Request& request);
-  void ask_again_after(const Request& request, const Subject& subject);
+  void ask_again_after(const Request& request, const KeyName& name);
   bool answer_inline(const Subject& subject, const Request& request, Instant now, Instant& sent,
                      Decision& decision);
   bool repeat_denial(const Subject& subject, const Request& request, Instant now, Instant& sent,
@@ -146,12 +159,19 @@ class FallbackStore final : public BatchStore, private Batch::OuterStore {
   std::unique_ptr<Batch> left_to_ask(std::unique_ptr<Batch> batch);
   static std::unique_ptr<Batch> take_open(std::unique_ptr<Batch> batch);
   static void want_parts(Batch& batch);
-  void on_answered(Batch& batch) override;
-  /// Records the answers, and lets the policy decide what has none: see settling.cc.
-  void settle(Batch& batch);
+  std::unique_ptr<Batch> on_answered(Batch& batch) override;
+  /// Records the answers, and lets the policy decide what has none: see settling.cc. Returns what
+  /// on_answered() does.
+  std::unique_ptr<Batch> settle(Batch& batch);
+  void record(const KeyName& name, const Request& request, const Decision& answer,
+              const Batch& batch, Instant arrived);
+  void on_charged(const Batch& batch, std::span<const Charged> all);
+  void settle_charge(const Charged& one, const Request& request, const Decision& answer,
+                     Instant arrived);
   void bring_to_told(const Subject& subject, const Request& request, Instant now);
-  void note_local(const Subject& subject, const Request& request, const Decision& answer,
-                  Instant now, bool may_be_charged);
+  enum class Sent : std::uint8_t { kNo, kUnanswered, kAnswerMayCome };
+  ChargeBack::Charge note_local(const Subject& subject, const Request& request,
+                                const Decision& answer, Instant now, Sent sent);
   void count_not_charged_back(std::int64_t units);
   std::shared_ptr<FallbackSpace> space_of(const ChargeBack::Charge& charge);
   void charge_back(Instant now);
@@ -163,9 +183,9 @@ class FallbackStore final : public BatchStore, private Batch::OuterStore {
   const Clock clock_;                           // Never compared with the inner store's.
   const std::unique_ptr<LocalFallback> local_;  // Null unless the policy is local.
   const HashSecret secret_;  // The same as that of the local states: a key is hashed once.
-  const std::shared_ptr<LastAnswers> answers_;  // Null if nothing of them is used.
-  const std::shared_ptr<ChargeBack> charges_ = std::make_shared<ChargeBack>();
-  const std::shared_ptr<FallbackCounters> counters_ = std::make_shared<FallbackCounters>();
+  const std::unique_ptr<LastAnswers> answers_;  // Null if nothing of them is used.
+  ChargeBack charges_;
+  FallbackCounters counters_;
   // Held while the local states answer or change, so that the units that they admit and those in
   // charges_ are seen together.
   std::mutex local_mutex_;

@@ -5,6 +5,8 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "core/block.h"
 #include "fallback/fallback_space.h"
@@ -23,7 +25,7 @@ class FallbackStore::Settling {
         subjects_(batch.outer.subjects.data(), batch.outer.subjects.size()),
         arrived_(store.arrived_at(batch)) {}
 
-  void run();
+  std::unique_ptr<Batch> run();
 
  private:
   using Subjects = std::span<const Subject>;
@@ -31,6 +33,7 @@ class FallbackStore::Settling {
 
   void settle_one(Subjects subjects, Requests requests, Decision& decision);
   void settle_group(Requests requests, Decision& decision);
+  void await(Subjects subjects, Requests requests);
   void learn(const Subject& subject, const Request& request, const Decision& answer, bool is_done);
   void answer_by_policy(Subjects subjects, Requests requests, Decision& decision);
   bool repeat_denials(Subjects subjects, Requests requests, std::span<Request> local,
@@ -39,6 +42,7 @@ class FallbackStore::Settling {
                                        Decision& decision) const;
   Decision repeat(const Decision& denial, std::size_t denying, std::span<Request> requests);
   void count(bool raises);
+  std::unique_ptr<Batch> batch_of_late();
   OnFailure policy() const { return store_.options_.on_failure; }
 
   FallbackStore& store_;
@@ -48,13 +52,17 @@ class FallbackStore::Settling {
   std::size_t lost_ = 0;
   bool answered_ = false;
   bool is_left_open_ = false;  // A request that only the inner store can answer has no answer.
+  std::vector<Charged> lates_;
+  // Of each of lates_, and what they refer to:
+  std::vector<Request> late_requests_;
+  std::vector<std::shared_ptr<const void>> late_owners_;
 };
 
-void FallbackStore::settle(Batch& batch) {
-  Settling(*this, batch).run();
+std::unique_ptr<Batch> FallbackStore::settle(Batch& batch) {
+  return Settling(*this, batch).run();
 }
 
-void FallbackStore::Settling::run() {
+std::unique_ptr<Batch> FallbackStore::Settling::run() {
   const Requests requests = batch_.requests();
   const std::span<Decision> decisions = batch_.decisions();
   const bool is_group = batch_.is_together() && requests.size() > 1;
@@ -68,7 +76,8 @@ void FallbackStore::Settling::run() {
   if (raises) batch_.set_error("the store did not answer");
   if (!raises && !is_left_open_) batch_.clear_error();
   count(raises);
-  if (answered_ && store_.charges_->may_charge(arrived_)) store_.charge_back(batch_.now());
+  if (answered_ && store_.charges_.may_charge(arrived_)) store_.charge_back(batch_.now());
+  return batch_of_late();
 }
 
 // Of one subject and its request.
@@ -76,6 +85,7 @@ void FallbackStore::Settling::settle_one(Subjects subjects, Requests requests, D
   const Request& request = requests[0];
   const bool is_lost = decision.source == Source::kUnavailable;
   answered_ = answered_ || !is_lost;
+  if (decision.taken == kTakenLater) await(subjects, requests);
   // It is not known whether the inner store granted this permit, so only the inner store is asked
   // to release it: a permit with that id in the local states would be another one.
   if (request.is_reclaim) {
@@ -93,6 +103,7 @@ void FallbackStore::Settling::settle_one(Subjects subjects, Requests requests, D
 
 void FallbackStore::Settling::settle_group(Requests requests, Decision& decision) {
   if (decision.source == Source::kUnavailable) {
+    if (decision.taken == kTakenLater) await(subjects_, requests);
     return answer_by_policy(subjects_, requests, decision);
   }
   answered_ = true;
@@ -101,36 +112,53 @@ void FallbackStore::Settling::settle_group(Requests requests, Decision& decision
   }
 }
 
+// The answer to these may come after this one.
+void FallbackStore::Settling::await(Subjects subjects, Requests requests) {
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    FallbackSpace& space = FallbackSpace::of(subjects[i]);
+    const auto limit = space.keep(*requests[i].limit);
+    lates_.push_back({.name = name_of(subjects[i]), .admitted = {}, .lends = space.lends});
+    late_requests_.push_back(requests[i]);
+    late_requests_.back().limit = limit.get();
+    late_owners_.push_back(limit);
+    late_owners_.push_back(space.inner);
+  }
+}
+
+std::unique_ptr<Batch> FallbackStore::Settling::batch_of_late() {
+  if (lates_.empty()) return nullptr;
+  const auto mode = batch_.is_together() ? Batch::Mode::kTogether : Batch::Mode::kEach;
+  auto batch = std::make_unique<Batch>(late_requests_, mode, batch_.now());
+  for (auto& owner : late_owners_) batch->keep(std::move(owner));
+  batch->outer.sent = batch_.outer.sent;
+  batch->completion = [&store = store_, lates = std::move(lates_)](const Batch& late) {
+    store.on_charged(late, lates);
+  };
+  return batch;
+}
+
 // `answer` is the request's own; `is_done`, whether all that were asked together are admitted.
 void FallbackStore::Settling::learn(const Subject& subject, const Request& request,
                                     const Decision& answer, bool is_done) {
   if (store_.answers_ == nullptr) return;
   const FallbackSpace& space = FallbackSpace::of(subject);
   const Operation operation = request.operation;
-  // As before sending: a denial that was recorded while this refund or reset was in flight may be
-  // older than it. Whatever the answer: the store may have carried it out.
-  store_.ask_again_after(request, subject);
-  if (answer.source != Source::kStore) return;
+  if (answer.source != Source::kStore) {
+    // The store may have carried it out, as record() says.
+    if (!space.lends) store_.ask_again_after(request, name_of(subject));
+    return;
+  }
   if (store_.local_ != nullptr && store_.local_->mirrors(request)) {
     Decision done = answer;
     done.allowed = is_done;
     std::unique_lock lock(store_.local_mutex_, std::defer_lock);
     if (!space.lends) lock.lock();  // Nothing else is known of permits: no need to agree with it.
-    if (operation == Operation::kReset) store_.charges_->forget(name_of(subject));
+    if (operation == Operation::kReset) store_.charges_.forget(name_of(subject));
     // What was told before a block does not end it.
     if (operation == Operation::kBlock) store_.bring_to_told(subject, request, arrived_);
     store_.local_->mirror(subject.key, in_local(subject, request), done, arrived_);
   }
-  // A block hides how many units remain.
-  if (space.lends || operation == Operation::kBlock) return;
-  const Instant sent = batch_.outer.sent;
-  const bool is_now = batch_.now() == kStoreTime;
-  // The answers of a batch are recorded when the last of them has arrived: since it was sent, the
-  // store may have answered other batches, whose answers are newer. A single one is recorded as
-  // it arrives, after all older ones.
-  const Instant since = batch_.decisions().size() > 1 ? sent : kMaxInt64;
-  store_.answers_->record(name_of(subject), request, answer,
-                          is_now ? std::optional(sent) : std::nullopt, arrived_, since);
+  if (!space.lends) store_.record(name_of(subject), request, answer, batch_, arrived_);
 }
 
 // Answers one request, or several asked together, in place of the store, whose decision is
@@ -147,6 +175,7 @@ void FallbackStore::Settling::answer_by_policy(Subjects subjects, Requests reque
     return;
   }
   const bool may_be_done = may_be_executed(decision);
+  const bool is_awaited = decision.taken == kTakenLater;
   const std::lock_guard lock(store_.local_mutex_);
   boost::container::small_vector<Request, 1> local;
   for (std::size_t i = 0; i < requests.size(); ++i) {
@@ -156,15 +185,22 @@ void FallbackStore::Settling::answer_by_policy(Subjects subjects, Requests reque
   const std::span<Request> asked(local.data(), local.size());
   if (repeat_denials(subjects, requests, asked, decision)) return;
   decision = store_.local_->answer(asked, arrived_);
-  // The store may have charged what it was sent, so that is not charged back. But if a denial of
-  // such a request ended at most a second before it was sent, the key is most likely asked for
-  // more than there is, and this request was denied as well. (Where a window has just begun, it
-  // may be charged twice, which denies too early, and never too late.)
+  // The store may have charged what it was sent, so that is not charged back, unless its answer
+  // comes late and says that it has not. If no answer comes: if a denial of such a request ended at
+  // most a second before it was sent, the key is most likely asked for more than there is, and this
+  // request was denied as well. (Where a window has just begun, it may be charged twice, which
+  // denies too early, and never too late.)
   const Instant before = std::max<Instant>(0, batch_.outer.sent - kSecondNs);
   Decision denial;
   const bool may_be_charged = may_be_done && !denied_at(before, subjects, requests, denial);
+  Sent sent = may_be_charged ? Sent::kUnanswered : Sent::kNo;
+  if (is_awaited) sent = Sent::kAnswerMayCome;
   for (std::size_t i = 0; i < requests.size(); ++i) {
-    store_.note_local(subjects[i], requests[i], decision, arrived_, may_be_charged);
+    auto admitted = store_.note_local(subjects[i], requests[i], decision, arrived_, sent);
+    if (!is_awaited) continue;
+    Charged& late = lates_[lates_.size() - requests.size() + i];
+    late.admitted = std::move(admitted);
+    late.is_most_likely_denied = !may_be_charged;
   }
 }
 
@@ -223,7 +259,7 @@ Decision FallbackStore::Settling::repeat(const Decision& denial, std::size_t den
 
 void FallbackStore::Settling::count(bool raises) {
   if (lost_ == 0) return;
-  FallbackCounters& counters = *store_.counters_;
+  FallbackCounters& counters = store_.counters_;
   counters.unanswered.fetch_add(lost_, std::memory_order_relaxed);
   if (raises) return;
   auto& answered = store_.local_ ? counters.local_answers : counters.policy_answers;

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <atomic>
+#include <cstdio>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -20,6 +21,9 @@
 #include "servers/fault_proxy.h"
 #include "servers/memcached_server.h"
 #include "servers/redis_server.h"
+#include "sluice/health.h"
+#include "sluice/limiter.h"
+#include "stores/stores.h"
 
 namespace sluice::faults {
 namespace {
@@ -178,6 +182,36 @@ TEST_P(LostServer, ChargesWhatItAnswersTooLate) {
     const Decision decision = limiter.peek("k");
     return decision.source == Source::kStore && decision.remaining == 9;
   });
+}
+
+// What is left by others is known from the late replies: the local states admit no whole limit.
+TEST_P(LostServer, TellsTooLateWhatIsLeft) {
+  constexpr std::chrono::milliseconds kLongDeadline = 3 * kDeadline;
+  constexpr int kLimit = 40;
+  constexpr int kLeft = 10;
+  const Limit limit("fixed_window " + std::to_string(kLimit) + "/1000d", "late");
+  Limiter other(open_store(url(server_->port(), "deadline=10s")), limit);
+  const auto store =
+      open_store(url(proxy_.port(), "deadline=" + std::to_string(kLongDeadline.count()) + "ms"));
+  Limiter limiter(store, limit);
+  await_store(limiter);
+  // Without pauses a request of Memcached is judged on the value that was read for the one before.
+  for (const std::chrono::milliseconds pause : {0ms, 2 * kDeadline}) {
+    const std::string key = pause == 0ms ? "busy" : "calm";
+    ASSERT_TRUE(other.check(key, kLimit - kLeft));
+    proxy_.delay_replies(kLongDeadline + kDeadline);
+    int admitted = 0;
+    for (int denied = 0; admitted < kLimit && denied < 5; run(pause)) {
+      ++(limiter.check(key) ? admitted : denied);
+    }
+    std::printf("[  FIGURES ] %s, always late: %d admitted of %d left\n", GetParam().name, admitted,
+                kLeft);
+    EXPECT_GE(admitted, kLeft / 2);
+    EXPECT_LE(admitted, kLeft + 1);
+    proxy_.pass();
+    servers::await("an answer in time", [&] { return limiter.peek(key).source == Source::kStore; });
+    servers::await("the charge", [&] { return other.peek(key).remaining == 0; });
+  }
 }
 
 // Units that the store charged without a reply are used up. Requests that are not sent, because the

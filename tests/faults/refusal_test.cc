@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <string>
 #include <thread>
 
@@ -181,6 +182,23 @@ TEST_P(EndlessRedirection, EndsWithTheFifth) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Refusal, EndlessRedirection, testing::Values("MOVED", "ASK"));
+
+// No caller waits for a request that is refused late, so it is not sent again.
+TEST(Refusal, ComesLate) {
+  std::atomic<bool> is_late = false;
+  const FakeRedis server([&](const FakeRedis::Words& words) -> std::optional<std::string> {
+    if (words[0] != "EVALSHA") return std::nullopt;
+    if (is_late) run(2 * kDeadline);
+    return "-BUSY Redis is busy running a script\r\n";
+  });
+  Limiter limiter(open_store(server.url() + "?on_failure=deny"), Limit("fixed_window 3/1d"));
+  servers::await("the server", [&] { return !limiter.check("k").allowed && server.calls() > 1; });
+  is_late = true;
+  const int before = server.calls();
+  EXPECT_FALSE(limiter.check("k").allowed);
+  run(10 * kDeadline);
+  EXPECT_LE(server.calls(), before + 2) << "one that was sent before";
+}
 
 // A single server that is part of a cluster: the error says what the URL should be.
 TEST(Refusal, ItIsPartOfACluster) {

@@ -38,6 +38,12 @@ class FallbackFixture : public testing::Test {
     int completions = 0;
   };
 
+  // What is pending refers to the limit, and the store destroys the one inside.
+  ~FallbackFixture() override {
+    inner_.reset();
+    store_.reset();
+  }
+
   void wrap(const FallbackOptions& options, const std::string& expression = "token_bucket 10/1h") {
     store_ = std::make_unique<FallbackStore>(inner_, options);
     use(expression);
@@ -91,9 +97,10 @@ class FallbackFixture : public testing::Test {
   }
 
   std::shared_ptr<Submitted> submit(const std::vector<Ask>& asks,
-                                    Batch::Mode mode = Batch::Mode::kEach) {
+                                    Batch::Mode mode = Batch::Mode::kEach,
+                                    Instant now = kStoreTime) {
     auto result = std::make_shared<Submitted>();
-    auto batch = std::make_unique<Batch>(requests(asks), mode);
+    auto batch = std::make_unique<Batch>(requests(asks), mode, now);
     batch->keep(space_);
     batch->completion = [result](Batch& completed) {
       ++result->completions;

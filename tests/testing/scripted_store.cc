@@ -144,6 +144,23 @@ void ScriptedStore::answer_all() {
   for (std::size_t left = pending(); left > 0; --left) answer();
 }
 
+void ScriptedStore::be_late(std::string_view key) {
+  std::unique_lock lock(mutex_);
+  std::unique_ptr<Batch> batch = std::move(pending_.back());
+  pending_.pop_back();
+  const Instant now = batch->now() == kStoreTime && clock ? *clock : batch->now();
+  for (std::size_t i = 0; i < batch->decisions().size(); ++i) {
+    const bool is_late = key.empty() || batch->requests()[i].key == key;
+    batch->decisions()[i] = is_late ? Decision{.source = Source::kUnavailable, .taken = kTakenLater}
+                                    : answer_to(batch->requests().subspan(i, 1), false, now);
+  }
+  batch->set_error("the store is late");
+  lock.unlock();
+  std::unique_ptr<Batch> later = Batch::complete(std::move(batch));
+  lock.lock();
+  if (later) pending_.push_back(std::move(later));
+}
+
 std::size_t ScriptedStore::pending() const {
   const std::lock_guard lock(mutex_);
   return pending_.size();

@@ -18,6 +18,12 @@ std::size_t bytes_of(const KeyEntry& key) {
   return sizeof key + kBeside + key.name->capacity() + key.last.value.capacity();
 }
 
+// Whether it waits for a write that executes it.
+bool is_judged(const PendingRequest& pending) {
+  return static_cast<const KeyEntry*>(pending.holder)->is_write() &&
+         (pending.is_late || pending.decision->source != Source::kUnavailable);
+}
+
 }  // namespace
 
 CasExecutor::CasExecutor(const MemcachedOptions& options, RemoteWorker& worker)
@@ -69,16 +75,30 @@ void CasExecutor::flush() {
   for (const auto& connection : connections_) connection->flush();
 }
 
-std::string_view CasExecutor::abandon(PendingRequest& pending) {
+// A judged request waits for the write: its decision is kept until then.
+std::string_view CasExecutor::expire(PendingRequest& pending) {
   const KeyEntry& key = *static_cast<const KeyEntry*>(pending.holder);
-  pending.unlink();
-  // Judged requests wait for the write.
-  pending.may_be_executed = key.is_write() && pending.decision->source != Source::kUnavailable;
+  pending.may_be_executed = is_judged(pending);
+  pending.is_late = pending.may_be_executed ||
+                    (key.is_in_flight && !key.is_write() && &key.waiting.front() == &pending);
+  if (pending.may_be_executed) {
+    const std::span<const Decision> parts = pending.requests[0].parts;
+    std::vector<Decision> judged{*pending.decision};
+    judged.insert(judged.end(), parts.begin(), parts.end());
+    pending.judged = std::make_unique<const std::vector<Decision>>(std::move(judged));
+  } else if (!pending.is_late) {
+    pending.unlink();
+  }
   late_ = key.connection.late_error();
   if (key.losses > 0) {
     late_ += ": others changed '" + *key.name + "' first, " + std::to_string(key.losses) + " times";
   }
   return late_;
+}
+
+void CasExecutor::abandon(PendingRequest& pending) {
+  pending.may_be_executed = is_judged(pending);
+  pending.unlink();
 }
 
 // The key's entry, which may be there already.
@@ -131,7 +151,8 @@ void CasExecutor::make_room() {
 // nothing, the value must be read nevertheless: without a write no refused token would show that
 // another process has changed it.
 void CasExecutor::before_sending(KeyEntry& key) {
-  if (key.is_write() || key.waiting.empty()) return;
+  key.is_in_flight = true;
+  if (key.is_write() || key.waiting.empty() || key.waiting.front().is_late) return;
   const Instant now = wall_now();
   if (!key.last.is_current(key.connection.number(), now)) return;
   if (!state_.read(key.last.value, *key.waiting.front().requests[0].limit)) return;
@@ -142,6 +163,7 @@ void CasExecutor::before_sending(KeyEntry& key) {
 }
 
 void CasExecutor::on_reply(KeyEntry& key, const MetaReply& reply) {
+  key.is_in_flight = false;
   if (key.is_write()) {
     on_written(key, reply);
   } else {
@@ -183,7 +205,8 @@ bool CasExecutor::read_state(KeyEntry& key, const MetaReply& reply) {
   const std::string why = key.connection.name() + ": the value of '" + *key.name +
                           "' is damaged, or none that this store has written";
   while (!key.waiting.empty()) {
-    if (key.waiting.front().requests[0].operation == Operation::kReset) return true;
+    const PendingRequest& first = key.waiting.front();
+    if (first.requests[0].operation == Operation::kReset && !first.is_late) return true;
     worker_.fail(key.waiting.pop_front(), why);
   }
   return false;
@@ -192,16 +215,38 @@ bool CasExecutor::read_state(KeyEntry& key, const MetaReply& reply) {
 void CasExecutor::judge(KeyEntry& key, Instant now) {
   for (std::size_t i = 0; i < kMaxJudged && !key.waiting.empty(); ++i) {
     PendingRequest& pending = key.waiting.pop_front();
-    *pending.decision =
-        state_.decide(pending.requests[0], pending.now == kStoreTime ? now : pending.now);
-    key.judged.push_back(pending);
+    Request request = pending.requests[0];
+    if (pending.is_late) {
+      request.operation = Operation::kTake;
+      request.cost = 0;
+    }
+    *pending.decision = state_.decide(request, pending.now == kStoreTime ? now : pending.now);
+    if (pending.is_late) {
+      pending.decision->allowed = false;
+      pending.decision->retry_after = kNever;
+      worker_.complete(pending);
+    } else {
+      key.judged.push_back(pending);
+    }
   }
 }
 
-// Drops the decisions that were made: their requests wait again, before later ones.
+// Drops the decisions that were made: their requests wait again, before later ones. But those that
+// are late have not been executed, and fail.
 void CasExecutor::judge_again(KeyEntry& key) {
+  fail_late(key.judged);
   key.judged.append(key.waiting);
   key.waiting.append(key.judged);
+}
+
+void CasExecutor::fail_late(RequestList& requests) {
+  for (auto next = requests.begin(); next != requests.end();) {
+    PendingRequest& pending = *next++;
+    if (!pending.is_late) continue;
+    pending.unlink();
+    pending.may_be_executed = false;
+    worker_.fail(pending, "no caller waits for it");
+  }
 }
 
 // False if there is nothing to write: denials change nothing, and a missing value need not be
@@ -233,6 +278,7 @@ void CasExecutor::on_written(KeyEntry& key, const MetaReply& reply) {
   }
   key.last.contested = reply.code == Code::kExists;
   if (reply.code != Code::kError) return on_race_lost(key);
+  for (PendingRequest& pending : key.judged) pending.may_be_executed = false;
   fail(key.judged, key.connection.name() + ": " + std::string(reply.text));
   next_round(key);
 }
@@ -257,18 +303,28 @@ void CasExecutor::end_pause() {
 // A write that was not sent begins again with a read, because its token is not valid on the next
 // connection.
 void CasExecutor::on_lost(KeyEntry& key, Loss loss, std::string_view why) {
+  key.is_in_flight = false;
   if (key.is_write() && loss == Loss::kMayBeExecuted) {
     for (PendingRequest& pending : key.judged) pending.may_be_executed = true;
     fail(key.judged, why);
     return next_round(key);
   }
   judge_again(key);
+  fail_late(key.waiting);
   if (key.connection.is_broken()) return fail_waiting(key, why);
   next_round(key);
 }
 
-void CasExecutor::answer(RequestList& pending) {
-  while (!pending.empty()) worker_.complete(pending.pop_front());
+void CasExecutor::answer(RequestList& judged) {
+  while (!judged.empty()) {
+    PendingRequest& pending = judged.pop_front();
+    if (pending.is_late) {
+      *pending.decision = pending.judged->front();
+      std::ranges::copy(pending.judged->begin() + 1, pending.judged->end(),
+                        pending.requests[0].parts.begin());
+    }
+    worker_.complete(pending);
+  }
 }
 
 void CasExecutor::fail(RequestList& pending, std::string_view why) {

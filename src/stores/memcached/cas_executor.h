@@ -27,7 +27,9 @@ namespace sluice::memcached {
 /// read. The write that follows is refused if another process has written since, so no decision
 /// comes from the remembered value alone.
 ///
-/// A write whose outcome is unknown is not repeated: its requests are kUnavailable.
+/// A write whose outcome is unknown is not repeated: its requests are kUnavailable. A request whose
+/// time is up before it is judged is not executed; but the first such one of a key that is being
+/// read is told what remains.
 class CasExecutor final : public Router, public KeyOwner {
  public:
   /// The most requests that are judged on one value.
@@ -47,7 +49,8 @@ class CasExecutor final : public Router, public KeyOwner {
 
   void route(PendingRequest& pending) override;
   void flush() override;
-  std::string_view abandon(PendingRequest& pending) override;
+  std::string_view expire(PendingRequest& pending) override;
+  void abandon(PendingRequest& pending) override;
 
   void before_sending(KeyEntry& key) override;
   void on_reply(KeyEntry& key, const MetaReply& reply) override;
@@ -64,11 +67,12 @@ class CasExecutor final : public Router, public KeyOwner {
   bool read_state(KeyEntry& key, const MetaReply& reply);
   void judge(KeyEntry& key, Instant now);
   void judge_again(KeyEntry& key);
+  void fail_late(RequestList& requests);
   bool prepare_write(KeyEntry& key, Instant now);
   void on_written(KeyEntry& key, const MetaReply& reply);
   void on_race_lost(KeyEntry& key);
   void end_pause();
-  void answer(RequestList& pending);
+  void answer(RequestList& judged);
   void fail(RequestList& pending, std::string_view why);
   void fail_waiting(KeyEntry& key, std::string_view why);
 
@@ -85,7 +89,7 @@ class CasExecutor final : public Router, public KeyOwner {
   std::minstd_rand random_;
   KeyState state_;    // Of the key that is judged.
   std::string name_;  // Of the key that is looked for.
-  std::string late_;  // What abandon() returned last.
+  std::string late_;  // What expire() returned last.
   // Destroyed first: they return the keys that they carry.
   std::vector<std::unique_ptr<Connection>> connections_;
 };

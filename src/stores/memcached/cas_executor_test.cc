@@ -17,6 +17,7 @@
 #include "sluice/limit.h"
 #include "stores/memcached/memcached_space.h"
 #include "testing/fake_server.h"
+#include "testing/late_answers.h"
 
 namespace sluice::memcached {
 namespace {
@@ -234,7 +235,7 @@ TEST_F(CasExecutorTest, ACallerWhoseKeyPausesIsToldOfTheRaces) {
     sent();
     on_worker([&] {
       std::exchange(call_, nullptr)->on_reply("EX O0\r\nMN\r\n");
-      if (lost == CasExecutor::kLossesBeforePause) why = executor_.abandon(own_request_);
+      if (lost == CasExecutor::kLossesBeforePause) why = executor_.expire(own_request_);
     });
   }
   EXPECT_EQ(why,
@@ -301,6 +302,81 @@ TEST_F(ImpatientCasExecutorTest, ALateReplyAnswersNoRequest) {
   EXPECT_EQ(asked.error, "memcached a:1 did not answer within 1h");
   exchange("EN\r\nMN\r\n");
   EXPECT_TRUE(is_quiet());
+}
+
+// It is not executed, and the value says what is left.
+TEST_F(ImpatientCasExecutorTest, ALateReadTellsWhatIsLeft) {
+  LateAnswers wanted;
+  std::atomic<bool> is_answered = false;
+  const std::vector<Request> asked{request("k", 2), request("k", 2)};
+  on_worker([&] {
+    auto batch = std::make_unique<Batch>(asked, Batch::Mode::kEach, kNow);
+    batch->outer.store = &wanted;
+    batch->completion = [&](const Batch&) { is_answered = true; };
+    worker_.submit(std::move(batch));
+    worker_.context().post([&] {  // What has happened by the deadline.
+      std::string output;
+      call_ = connection().next_command();
+      call_->write(output);
+    });
+  });
+  while (!is_answered) on_worker([] {});
+  answer(value(2, 7));
+  EXPECT_TRUE(is_quiet());
+  ASSERT_EQ(wanted.all.size(), 1U) << "one for each key is enough";
+  EXPECT_EQ(wanted.all[0].source, Source::kStore);
+  EXPECT_FALSE(wanted.all[0].allowed);
+  EXPECT_EQ(wanted.all[0].retry_after, kNever);
+  EXPECT_EQ(wanted.all[0].remaining, 3);
+}
+
+// A write that was sent in time, and is answered after the caller: it is not made again.
+TEST_F(ImpatientCasExecutorTest, ALateWriteTellsWhatWasDecided) {
+  std::string key = "k";
+  const auto answer_late = [&](const std::function<void(Command&)>& end) {
+    key += 'k';  // Another one each time, which has to be read.
+    LateAnswers wanted;
+    Decision decision;
+    std::atomic<bool> is_answered = false;
+    std::vector<Decision> sizes(1);
+    Request asked = request(key);
+    asked.parts = sizes;
+    on_worker([&] {
+      auto batch = std::make_unique<Batch>(std::span(&asked, 1), Batch::Mode::kEach, kNow);
+      batch->outer.store = &wanted;
+      batch->completion = [&](const Batch& answered) {
+        decision = answered.decisions()[0];
+        is_answered = true;
+      };
+      worker_.submit(std::move(batch));
+      worker_.context().post([&] {  // What has happened by the deadline.
+        std::string output;
+        call_ = connection().next_command();
+        call_->write(output);
+        std::exchange(call_, nullptr)->on_reply(value(2, 7));
+        call_ = connection().next_command();
+        call_->write(output);
+      });
+    });
+    while (!is_answered) on_worker([] {});
+    EXPECT_EQ(decision.taken, kTakenLater);
+    on_worker([&] { end(*std::exchange(call_, nullptr)); });
+    EXPECT_TRUE(is_quiet());
+    return wanted;
+  };
+  const LateAnswers written =
+      answer_late([](Command& call) { call.on_reply("HD c8 O0\r\nMN\r\n"); });
+  EXPECT_TRUE(written.all.at(0).allowed);
+  EXPECT_EQ(written.all.at(0).remaining, 2);
+  EXPECT_EQ(written.parts.at(0).remaining, 2);
+  for (const char* refused : {"EX O0\r\nMN\r\n", "SERVER_ERROR busy\r\nMN\r\n"}) {
+    const LateAnswers lost = answer_late([&](Command& call) { call.on_reply(refused); });
+    EXPECT_EQ(lost.all.at(0).source, Source::kUnavailable);
+    EXPECT_EQ(lost.all.at(0).taken, 0) << refused;
+  }
+  const LateAnswers lost =
+      answer_late([](Command& call) { call.on_lost(Loss::kMayBeExecuted, kGone); });
+  EXPECT_EQ(lost.all.at(0).taken, kTakenUnknown);
 }
 
 TEST_F(CasExecutorTest, OnlyAMemcachedWithMetaCommandsIsUsed) {

@@ -71,6 +71,8 @@ struct KeyEntry {
 
   /// A round is under way: the entry is with its connection, or pauses after lost races.
   bool under_way = false;
+  /// The command was sent, and has no reply.
+  bool is_in_flight = false;
   /// Requests that will be judged on the value that is read next.
   RequestList waiting;
   /// Requests with decisions, which are valid if the write is carried out.

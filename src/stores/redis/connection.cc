@@ -66,13 +66,18 @@ class Connection::Call final : public Command {
   void on_lost(Loss loss, std::string_view why) override { connection_.on_lost(*this, loss, why); }
 
   // Calls `to` with each request that was not forgotten, which does not belong to the call any
-  // more.
+  // more. But those that are late fail: no caller waits for them.
   template <typename To>
-  void hand_over(To to) {
+  void hand_over(bool may_be_executed, std::string_view why, To to) {
     for (PendingRequest* const request : script.requests()) {
       if (request == nullptr) continue;
       request->holder = nullptr;
-      to(*request);
+      request->may_be_executed = may_be_executed;
+      if (request->is_late) {
+        connection_.worker_.fail(*request, why);
+      } else {
+        to(*request);
+      }
     }
   }
   std::size_t size() const { return script.requests().size(); }
@@ -221,7 +226,7 @@ void Connection::read(Call& call, std::string_view reply, RemoteWorker::Clock::t
       // Before the caller is told, which may look at the store's health then.
       if (!std::exchange(is_noted, true)) note_clock(call.script.judged_at());
       worker_.complete(request, arrived);
-    } else if (read_server_error(why).kind == ServerError::Kind::kReadOnly) {
+    } else if (!request.is_late && read_server_error(why).kind == ServerError::Kind::kReadOnly) {
       listener_.on_refused(request, *this, why);
     } else {
       worker_.fail(request,
@@ -254,8 +259,7 @@ void Connection::on_error(Call& call, std::string_view text) {
   // If the user has no permission for some key of several, send each alone: then only that one
   // fails.
   const bool apart = kind == Kind::kNoPerm && call.size() > 1;
-  call.hand_over([&](PendingRequest& request) {
-    request.may_be_executed = error.may_be_executed;
+  call.hand_over(error.may_be_executed, text, [&](PendingRequest& request) {
     // Behind a balancer, each command may come to another server.
     const bool is_retried = kind == Kind::kNoScript ? ++request.tries <= kMaxTries : apart;
     if (!is_retried) return listener_.on_refused(request, *this, text);
@@ -266,13 +270,13 @@ void Connection::on_error(Call& call, std::string_view text) {
 }
 
 void Connection::on_lost(Call& call, Loss loss, std::string_view why) {
-  if (loss == Loss::kMayBeExecuted) health_.on_lost(call.sent_at);
-  call.hand_over([&](PendingRequest& request) {
+  const bool may_be_executed = loss == Loss::kMayBeExecuted;
+  if (may_be_executed) health_.on_lost(call.sent_at);
+  call.hand_over(may_be_executed, why, [&](PendingRequest& request) {
     request.is_again = true;
     if (loss == Loss::kUnsent) {
       (call.asking ? asking_ : again_).push_back(request);
     } else {
-      request.may_be_executed = loss == Loss::kMayBeExecuted;
       worker_.fail(request, why);
     }
   });

@@ -130,8 +130,9 @@ std::optional<RemoteWorker::Clock::time_point> RedisRouter::sent_at(const Pendin
   return route.connection != nullptr ? route.connection->sent_at(request) : std::nullopt;
 }
 
-std::string_view RedisRouter::abandon(PendingRequest& request) {
-  Connection::abandon(request);
+std::string_view RedisRouter::expire(PendingRequest& request) {
+  request.is_late = request.holder != nullptr;
+  if (!request.is_late) Connection::abandon(request);
   if (request.refusal != nullptr) return *request.refusal;
   const Route route = find(request.slot);
   return route.connection != nullptr ? route.connection->late_error() : nowhere_.late_error();

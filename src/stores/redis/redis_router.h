@@ -40,7 +40,8 @@ class RedisRouter : public Router, public ConnectionListener {
   void route(PendingRequest& request) override;
   void flush() override;
   std::optional<RemoteWorker::Clock::time_point> sent_at(const PendingRequest& request) override;
-  std::string_view abandon(PendingRequest& request) override;
+  std::string_view expire(PendingRequest& request) override;
+  void abandon(PendingRequest& request) override { Connection::abandon(request); }
 
   void on_up(Connection& /*connection*/) override { was_connected_ = true; }
   void on_down(Connection& /*connection*/, std::string_view /*why*/) override {}

@@ -9,6 +9,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "core/store.h"
 
@@ -40,15 +41,26 @@ struct PendingRequest : ListHook {
   bool alone = false;            // Must be sent in a call of its own.
   bool is_again = false;         // Was sent before, or refused.
   bool may_be_executed = false;  // It failed: see kTakenUnknown.
+  bool is_late = false;          // See Router::expire(). It is not sent again.
   std::uint16_t slot = 0;
   std::uint32_t place = 0;
   void* holder = nullptr;
+  /// Once it is late: its decision and those of its parts, if they are made before the server has
+  /// executed it.
+  std::unique_ptr<const std::vector<Decision>> judged;
   /// What its server has said last, if that was to ask later. On the heap, since it is rare, and
   /// every request pays for the room.
   std::unique_ptr<const std::string> refusal;
 
   /// For the RemoteWorker only: the batch that it is a part of; null once it has its answer.
   PendingBatch* batch = nullptr;
+
+  /// It stands for the i-th decision of the batch.
+  void refer_to(Batch& asked, std::size_t i) {
+    const std::span<const Request> all = asked.requests();
+    requests = asked.is_together() ? all : all.subspan(i, 1);
+    decision = &asked.decisions()[i];
+  }
 };
 
 /// A list of requests, in the order of arrival, which does not own them.
@@ -65,8 +77,10 @@ class RequestList : public List<PendingRequest> {
   void append(RequestList& others) { splice(end(), others); }
 };
 
-/// A batch that a RemoteWorker has taken over and not completed yet. The RemoteWorker owns it: it
-/// is in one of its lists from submit() or submit_and_wait() until finish() destroys it.
+/// A batch that a RemoteWorker has taken over and not completed yet, or after that, those of its
+/// requests that are late, in the batch that the outer store has made for them. The RemoteWorker
+/// owns it: it is in one of its lists from submit() or submit_and_wait() until finish() destroys
+/// it.
 struct PendingBatch : ListHook {
   using Clock = std::chrono::steady_clock;
 
@@ -75,7 +89,9 @@ struct PendingBatch : ListHook {
   std::unique_ptr<Batch> batch;
   WaitingCaller* waiter = nullptr;  // In submit_and_wait().
   Clock::time_point deadline;  // The earliest instant at which one of its requests may be late.
-  std::size_t unanswered;      // Requests without an answer.
+  std::size_t unanswered;      // Requests without an answer that are not late.
+  std::size_t late = 0;        // Late requests whose replies may still come.
+  bool is_answered = false;    // Its caller has been answered: all that is left is late.
   boost::container::small_vector<PendingRequest, 1> requests;
 };
 

@@ -20,6 +20,10 @@ constexpr std::chrono::milliseconds kIdle{100};
 /// There may always be another one.
 constexpr int kMostArrived = 1'000;
 
+bool is_unavailable(const Decision& decision) {
+  return decision.source == Source::kUnavailable;
+}
+
 // The worker that this thread leads now, or whose worker thread it is.
 thread_local const RemoteWorker* leads_now = nullptr;
 
@@ -29,9 +33,7 @@ PendingBatch::PendingBatch(std::unique_ptr<Batch> taken)
     : batch(std::move(taken)), unanswered(batch->decisions().size()) {
   requests.resize(unanswered);
   for (std::size_t i = 0; i < unanswered; ++i) {
-    const std::span<const Request> all = batch->requests();
-    requests[i].requests = batch->is_together() ? all : all.subspan(i, 1);
-    requests[i].decision = &batch->decisions()[i];
+    requests[i].refer_to(*batch, i);
     requests[i].now = batch->now();
     requests[i].batch = this;
   }
@@ -81,6 +83,7 @@ void RemoteWorker::stop() {
     thread_.join();
   }
   while (!under_way_.empty()) close(under_way_.front());
+  while (!late_.empty()) close(late_.front());
   // The router has not seen these.
   from_leader_.splice(from_leader_.end(), inbox_);
   while (!from_leader_.empty()) {
@@ -285,12 +288,13 @@ void RemoteWorker::expire_late() {
   }
 }
 
-/// Fails those requests of a batch that are late, and lets the others wait on.
+/// Fails those requests of a batch whose time is up, and lets the others wait on. The router may
+/// keep some of them for their replies.
 void RemoteWorker::expire(PendingBatch& batch, Clock::time_point now, bool is_late_here) {
   batch.deadline = Clock::time_point::max();
   ++batch.unanswered;  // As in begin(): the batch must not end before the loop does.
   for (PendingRequest& request : batch.requests) {
-    if (request.batch == nullptr) continue;
+    if (request.batch == nullptr || request.is_late) continue;
     const auto sent_at = router_->sent_at(request);
     // A request that is late within kLate counts as late.
     if (sent_at && *sent_at + options_.deadline > now + kLate) {
@@ -298,7 +302,14 @@ void RemoteWorker::expire(PendingBatch& batch, Clock::time_point now, bool is_la
       continue;
     }
     monitor_.count_late(is_late_here);
-    fail(request, router_->abandon(request));
+    const std::string_view why = router_->expire(request);
+    if (!request.is_late) {
+      fail(request, why);
+      continue;
+    }
+    set_unavailable(request, kTakenLater, why);
+    ++batch.late;
+    --batch.unanswered;
   }
   if (--batch.unanswered == 0) return finish(batch);
   batch.unlink();
@@ -320,30 +331,63 @@ void RemoteWorker::close(PendingBatch& batch) {
 }
 
 void RemoteWorker::complete(PendingRequest& request, Clock::time_point arrived) {
-  monitor_.count_answer();
+  if (!request.batch->is_answered) monitor_.count_answer();
   request.batch->batch->arrived = arrived;
   end(request);
 }
 
 void RemoteWorker::end(PendingRequest& request) {
   PendingBatch& batch = *std::exchange(request.batch, nullptr);
-  if (--batch.unanswered == 0) finish(batch);
+  --(request.is_late ? batch.late : batch.unanswered);
+  if (batch.unanswered == 0 && (!request.is_late || batch.late == 0)) finish(batch);
+}
+
+void RemoteWorker::set_unavailable(PendingRequest& request, std::int64_t taken,
+                                   std::string_view why) {
+  *request.decision = {.source = Source::kUnavailable, .taken = taken};
+  request.batch->batch->set_error(why);
+  request.batch->batch->arrived = {};
 }
 
 void RemoteWorker::fail(PendingRequest& request, std::string_view why) {
-  *request.decision = {.source = Source::kUnavailable,
-                       .taken = request.may_be_executed ? kTakenUnknown : 0};
-  request.batch->batch->set_error(why);
-  request.batch->batch->arrived = {};
+  set_unavailable(request, request.may_be_executed ? kTakenUnknown : 0, why);
   end(request);
 }
 
+/// Completes the batch. What is late then waits for its replies, in the batch that the outer store
+/// has made for them.
 void RemoteWorker::finish(PendingBatch& batch) {
-  const std::unique_ptr<PendingBatch> ended(&batch);
+  std::unique_ptr<PendingBatch> ended(&batch);
   batch.unlink();
-  pending_.fetch_sub(static_cast<std::int64_t>(batch.requests.size()), std::memory_order_relaxed);
-  Batch::complete(std::move(ended->batch));
-  if (batch.waiter != nullptr) batch.waiter->wake();
+  if (!std::exchange(batch.is_answered, true)) {
+    pending_.fetch_sub(static_cast<std::int64_t>(batch.requests.size()), std::memory_order_relaxed);
+  }
+  // A late reply may have come after all.
+  Batch& asked = *batch.batch;
+  if (!asked.error().empty() && std::ranges::none_of(asked.decisions(), is_unavailable)) {
+    asked.clear_error();
+  }
+  // Nobody wants these. Their keys may be gone once the caller has been answered.
+  if (asked.outer.store == nullptr) abandon_late(batch);
+  WaitingCaller* const waiter = std::exchange(batch.waiter, nullptr);
+  batch.batch = Batch::complete(std::move(batch.batch));
+  if (batch.late != 0) {
+    std::size_t place = 0;
+    for (PendingRequest& request : batch.requests) {
+      if (request.batch != nullptr) request.refer_to(*batch.batch, place++);
+    }
+    late_.push_back(*ended.release());
+  }
+  if (waiter != nullptr) waiter->wake();
+}
+
+void RemoteWorker::abandon_late(PendingBatch& batch) {
+  if (std::exchange(batch.late, 0) == 0) return;
+  for (PendingRequest& request : batch.requests) {
+    if (request.batch == nullptr) continue;
+    router_->abandon(request);
+    request.decision->taken = kTakenUnknown;
+  }
 }
 
 }  // namespace sluice

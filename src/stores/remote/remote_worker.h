@@ -42,17 +42,27 @@ class Router {
       const PendingRequest& /*request*/) {
     return std::nullopt;
   }
-  /// The request's deadline has passed: the router must forget it, and note whether it may have
-  /// been executed. Its keys, its spaces and its decision may be destroyed after this call. Returns
-  /// one sentence that says why there is no answer: "x did not answer". It is valid until the
-  /// router is called again.
-  virtual std::string_view abandon(PendingRequest& request) = 0;
+  /// The request's deadline has passed: the router forgets it, as abandon() does, unless a reply
+  /// that tells of its key is under way. Then it sets is_late, and keeps the request until it calls
+  /// complete() or fail(), or until abandon() is called. If it has not executed the request, it
+  /// completes it with a denial without an end (kNever) that tells what remains; only a router does
+  /// so whose batches take one call (sent_at()). Returns one sentence that says why there is no
+  /// answer: "x did not answer". It is valid until the router is called again.
+  virtual std::string_view expire(PendingRequest& request) = 0;
+  /// The router forgets the request, and notes whether it may have been executed. Its keys, its
+  /// spaces and its decision may be destroyed after this call.
+  virtual void abandon(PendingRequest& request) = 0;
 };
 
 /// Takes batches from any thread, gives their requests to a router, and completes each request
 /// within the deadline; one that has no decision by then is kUnavailable. The deadline counts from
 /// when the router was given the request. A reply that has arrived by the deadline counts, even if
 /// this process reads it later.
+///
+/// A request that was sent and is late is failed (kTakenLater), so that its caller gets an answer,
+/// but its reply is still received. That goes to the batch that the outer store returns for such
+/// requests from Batch::complete(). What is kept for it is bounded by what routers send before they
+/// have a reply.
 ///
 /// A batch may take several calls: if it has more requests than one call holds, or keys on several
 /// nodes of a cluster. The deadline of each request then counts from when its call was sent, so
@@ -139,10 +149,12 @@ class RemoteWorker final {
   void begin(List<PendingBatch>& arrived);
   void step();
   void end(PendingRequest& request);
+  static void set_unavailable(PendingRequest& request, std::int64_t taken, std::string_view why);
   void expire_late();
   void expire(PendingBatch& batch, Clock::time_point now, bool is_late_here);
   void close(PendingBatch& batch);
   void finish(PendingBatch& batch);
+  void abandon_late(PendingBatch& batch);
 
   Router* router_ = nullptr;  // Set by start().
   const Options options_;
@@ -154,6 +166,7 @@ class RemoteWorker final {
   // Used by the leading thread only:
   List<PendingBatch> under_way_;    // By deadline, the earliest first.
   List<PendingBatch> from_leader_;  // Submitted by the leading thread: its own, or by completions.
+  List<PendingBatch> late_;         // Whose callers have been answered.
   Clock::time_point routed_at_;
   bool leave_ = false;   // The leading caller must pass the lead on.
   bool served_ = false;  // The worker thread has begun a batch since it took the lead.

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "stores/remote/remote_store.h"
+#include "testing/late_answers.h"
 
 namespace sluice {
 namespace {
@@ -24,7 +25,8 @@ using namespace std::chrono_literals;
 constexpr auto kLong = 60s;
 
 // Answers by the key: "now" at once, "later" when flushed, "soon" by an event, "error" never can,
-// "lost" is sent and gets no reply; what else it is asked waits for the test.
+// "lost" is sent and gets no reply, "late" is sent and gets one when the test says ("soon late": by
+// the next event); what else it is asked waits for the test.
 class FakeRouter final : public Router {
  public:
   using Clock = RemoteWorker::Clock;
@@ -33,6 +35,7 @@ class FakeRouter final : public Router {
   RequestList waiting;
   std::vector<PendingRequest*> later;
   std::chrono::milliseconds sent_later{0};
+  bool answers_sent_later = false;  // "silence sent later" gets its reply with "soon late".
   std::size_t abandoned = 0;
   std::thread::id thread;             // Of the last route().
   std::function<void()> when_routed;  // Once.
@@ -58,10 +61,21 @@ class FakeRouter final : public Router {
     return worker->routed_at() + sent_later;
   }
 
-  std::string_view abandon(PendingRequest& request) override {
+  std::string_view expire(PendingRequest& request) override {
+    const std::string_view key = request.requests[0].key;
+    request.is_late = key == "late" || key == "soon late";
+    if (!request.is_late) abandon(request);
+    if (key == "soon late") {
+      worker->context().post([this] {
+        answer(waiting.pop_front());
+        if (answers_sent_later) answer(waiting.pop_front());
+      });
+    }
+    return "the server did not answer";
+  }
+  void abandon(PendingRequest& request) override {
     ++abandoned;
     request.unlink();
-    return "the server did not answer";
   }
 
   void answer(PendingRequest& request) {
@@ -391,6 +405,76 @@ TEST_F(RemoteWorkerDeadlineTest, AnArrivedReplyCountsEvenIfTheThreadIsLate) {
   EXPECT_EQ(ask({"soon"}).error, "");
   EXPECT_EQ(submit({"soon"}).get().error, "");
   EXPECT_EQ(router_.abandoned, 0U);
+}
+
+class RemoteWorkerLateTest : public RemoteWorkerDeadlineTest {
+ protected:
+  Answers ask_late(std::initializer_list<std::string_view> keys) {
+    Answers answers;
+    auto batch = std::make_unique<Batch>(requests(keys));
+    batch->outer.store = &wanted_;
+    batch->completion = [&](const Batch& completed) {
+      answers = {{completed.decisions().begin(), completed.decisions().end()}, completed.error()};
+    };
+    worker_->submit_and_wait(std::move(batch));
+    return answers;
+  }
+  // The reply to the request that has waited longest.
+  void reply() {
+    std::promise<void> done;
+    worker_->post([&] {
+      router_.answer(router_.waiting.pop_front());
+      done.set_value();
+    });
+    done.get_future().get();
+  }
+
+  LateAnswers wanted_;
+};
+
+TEST_F(RemoteWorkerLateTest, ALateReplyIsGivenToWhoWantsIt) {
+  const Answers answers = ask_late({"late", "silence", "now", "late"});
+  EXPECT_EQ(answers.decisions[0].taken, kTakenLater);
+  EXPECT_EQ(answers.decisions[1].taken, 0);
+  EXPECT_EQ(answers.decisions[2].source, Source::kStore);
+  EXPECT_EQ(answers.error, "the server did not answer");
+  EXPECT_EQ(router_.abandoned, 1U) << "the one that was not sent";
+  reply();
+  EXPECT_TRUE(wanted_.all.empty()) << "there is another";
+  reply();
+  ASSERT_EQ(wanted_.all.size(), 2U);
+  EXPECT_EQ(wanted_.all[0].limit, 1) << "each has its own";
+  EXPECT_EQ(wanted_.all[1].limit, 4);
+  StoreHealth health;
+  worker_->monitor().add_to(health);
+  EXPECT_EQ(health.answered_by_store, 1U);
+}
+
+TEST_F(RemoteWorkerLateTest, ALateReplyMayStillAnswerABatchThatWaitsForOthers) {
+  router_.sent_later = 30ms;
+  const Answers answers = ask_late({"soon late", "silence sent later"});
+  EXPECT_EQ(answers.decisions[0].source, Source::kStore);
+  EXPECT_EQ(answers.decisions[1].source, Source::kUnavailable);
+  EXPECT_TRUE(wanted_.all.empty());
+  router_.answers_sent_later = true;
+  const Answers all = ask_late({"soon late", "silence sent later"});
+  EXPECT_EQ(all.error, "");
+  EXPECT_EQ(all.decisions[0].source, Source::kStore);
+  EXPECT_EQ(all.decisions[1].source, Source::kStore);
+}
+
+TEST_F(RemoteWorkerLateTest, ALateReplyThatNobodyWantsIsAbandoned) {
+  EXPECT_EQ(ask({"late", "now"}).decisions[0].taken, kTakenUnknown);
+  EXPECT_EQ(router_.abandoned, 1U);
+  EXPECT_TRUE(router_.waiting.empty());
+}
+
+TEST_F(RemoteWorkerLateTest, WhatIsStillAwaitedWhenItStopsIsUnavailable) {
+  ask_late({"late", "late"});
+  worker_.reset();
+  ASSERT_EQ(wanted_.all.size(), 2U);
+  EXPECT_EQ(wanted_.all[0].source, Source::kUnavailable);
+  EXPECT_EQ(router_.abandoned, 2U);
 }
 
 // Other servers of the store answer, and other callers ask, all the time.

@@ -1,0 +1,220 @@
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "testing/fallback_fixture.h"
+
+namespace sluice {
+namespace {
+
+/// Answers of the store that come after the policy has answered the caller.
+class FallbackLateTest : public FallbackFixture {
+ protected:
+  using Asks = std::vector<Ask>;
+
+  void SetUp() override { inner_->answers = ScriptedStore::Answers::kWhenTold; }
+
+  // The deadline passes; the store may answer later.
+  std::shared_ptr<Submitted> ask_late(const Asks& asks, Batch::Mode mode = Batch::Mode::kEach,
+                                      Instant now = kStart) {
+    auto asked = submit(asks, mode, now);
+    inner_->be_late();
+    EXPECT_EQ(asked->completions, 1);
+    return asked;
+  }
+  // What the local states have left of a key, while the store is lost.
+  std::int64_t left(std::string_view key = "k", Instant now = kStart) {
+    inner_->lose_all();
+    const std::int64_t remaining = decide({.key = key, .cost = 0}, now).remaining;
+    inner_->lose_nothing();
+    return remaining;
+  }
+  // The store answers, and is charged with what it lacks: returns with how much.
+  std::int64_t charged_back(Instant now = kStart) {
+    inner_->asked.clear();
+    decide({.key = "other", .cost = 0}, now);
+    inner_->answer_all();
+    std::int64_t units = 0;
+    for (const auto& asked : inner_->asked) {
+      if (asked.operation == Operation::kCharge) units += asked.cost;
+    }
+    return units;
+  }
+  std::uint64_t counted_as_charged() const { return store_->counters().charged_back; }
+  std::uint64_t counted_as_not_charged() const { return store_->counters().not_charged_back; }
+};
+
+TEST_F(FallbackLateTest, TellWhatRemains) {
+  wrap({}, "fixed_window 40/1h");
+  decide_elsewhere({.cost = 30}, kStart);
+  const auto asked = ask_late({Ask{}});
+  EXPECT_EQ(asked->decisions[0].source, Source::kLocal);
+  EXPECT_EQ(asked->decisions[0].remaining, 39) << "nothing was told yet";
+  inner_->answer();
+  EXPECT_EQ(asked->completions, 1);
+  EXPECT_EQ(left(), 9);
+}
+
+TEST_F(FallbackLateTest, CountWhatTheStoreHasTakenOnce) {
+  wrap({}, "fixed_window 40/1h");
+  ask_late({{.cost = 5}});
+  EXPECT_EQ(left(), 35);
+  inner_->answer();
+  EXPECT_EQ(left(), 35);
+  EXPECT_EQ(charged_back(), 0);
+  EXPECT_EQ(counted_as_charged(), 5U);
+  EXPECT_EQ(counted_as_not_charged(), 0U);
+}
+
+// They count here, whatever an earlier answer says remains.
+TEST_F(FallbackLateTest, AreAwaitedForEachRequest) {
+  wrap({}, "fixed_window 40/1h");
+  ask_late({{.cost = 5}});
+  ask_late({{.cost = 7}});
+  EXPECT_EQ(left(), 28);
+  inner_->answer();
+  EXPECT_EQ(left(), 28) << "the store has told of 5, and may have taken 7 since";
+  decide_elsewhere({.cost = 1}, kStart);
+  inner_->answer();
+  EXPECT_EQ(left(), 27);
+}
+
+// What was admitted here was denied there: the store is charged with it.
+TEST_F(FallbackLateTest, ThatDenyAreNoCharge) {
+  wrap({}, "fixed_window 40/1h");
+  decide_elsewhere({.cost = 38}, kStart);
+  EXPECT_TRUE(ask_late({{.cost = 5}})->decisions[0].allowed);
+  inner_->answer();
+  EXPECT_EQ(left(), 0);
+  EXPECT_EQ(charged_back(), 5);
+  EXPECT_EQ(counted_as_charged(), 5U);
+  EXPECT_EQ(counted_as_not_charged(), 0U);
+  EXPECT_EQ(decide_elsewhere({.cost = 0}, kStart).remaining, 0);
+}
+
+TEST_F(FallbackLateTest, ThatDenyAreRemembered) {
+  for (const OnFailure policy : {OnFailure::kLocal, OnFailure::kDeny}) {
+    wrap({.on_failure = policy}, "fixed_window 40/1000d");
+    decide_elsewhere({.operation = Operation::kReset});
+    decide_elsewhere({.cost = 40});
+    ask_late({Ask{}}, Batch::Mode::kEach, kStoreTime);
+    inner_->answer();
+    EXPECT_EQ(decide(Ask{}).source, Source::kCache);
+  }
+}
+
+TEST_F(FallbackLateTest, TellWhatWasLeftToTake) {
+  wrap({}, "fixed_window 40/1h");
+  decide_elsewhere({.cost = 38}, kStart);
+  ask_late({{.cost = 5, .operation = Operation::kTakeUpTo}});
+  inner_->answer();
+  EXPECT_EQ(charged_back(), 3) << "the store had two";
+  EXPECT_EQ(counted_as_charged(), 5U);
+}
+
+TEST_F(FallbackLateTest, TellOfAGroup) {
+  wrap({}, "fixed_window 40/1h");
+  decide_elsewhere({.key = "a", .cost = 30}, kStart);
+  ask_late({{.key = "a", .cost = 2}, {.key = "b", .cost = 3}}, Batch::Mode::kTogether);
+  inner_->answer();
+  EXPECT_EQ(left("a"), 8);
+  EXPECT_EQ(left("b"), 37);
+  EXPECT_EQ(charged_back(), 0);
+  EXPECT_EQ(counted_as_charged(), 5U);
+  decide_elsewhere({.key = "a", .cost = 8}, kStart);
+  ask_late({{.key = "a", .cost = 2}, {.key = "b", .cost = 3}}, Batch::Mode::kTogether);
+  inner_->answer();
+  EXPECT_EQ(charged_back(), 5);
+}
+
+TEST_F(FallbackLateTest, TellOfEachPart) {
+  wrap({}, "fixed_window 40/1h & fixed_window 100/1000d");
+  decide_elsewhere({.cost = 30}, kStart);
+  ask_late({Ask{}});
+  inner_->answer();
+  EXPECT_EQ(left(), 9);
+  EXPECT_EQ(left("k", kStart + kHourNs), 40);
+  decide_elsewhere({.cost = 39}, kStart + kHourNs);
+  ask_late({Ask{}}, Batch::Mode::kEach, kStart + kHourNs);
+  inner_->answer();
+  EXPECT_EQ(left("k", kStart + 2 * kHourNs), 29);
+}
+
+TEST_F(FallbackLateTest, TellOfSomeRequestsOfABatch) {
+  wrap({}, "fixed_window 40/1h");
+  decide_elsewhere({.key = "late", .cost = 30}, kStart);
+  const auto asked =
+      submit({{.key = "a"}, {.key = "late"}, {.key = "b"}}, Batch::Mode::kEach, kStart);
+  inner_->be_late("late");
+  EXPECT_EQ(asked->decisions[0].source, Source::kStore);
+  EXPECT_EQ(asked->decisions[1].source, Source::kLocal);
+  EXPECT_EQ(asked->decisions[2].source, Source::kStore);
+  inner_->answer();
+  EXPECT_EQ(left("late"), 9);
+}
+
+// What becomes of the units then: see the table in docs/failure.md.
+TEST_F(FallbackLateTest, MayNotCome) {
+  wrap({}, "fixed_window 40/1h");
+  ask_late({{.cost = 5}});
+  inner_->lose_replies();
+  inner_->answer();
+  inner_->says = nullptr;
+  EXPECT_EQ(left(), 35);
+  EXPECT_EQ(counted_as_not_charged(), 5U);
+  ask_late({{.cost = 7}});
+  inner_->lose_all();
+  inner_->answer();
+  inner_->lose_nothing();
+  EXPECT_EQ(left(), 28);
+  EXPECT_EQ(charged_back(), 7) << "it was not executed";
+  EXPECT_EQ(counted_as_not_charged(), 5U);
+}
+
+// A permit that is granted late is released by its caller, and counts in no local state.
+TEST_F(FallbackLateTest, GrantNoPermit) {
+  wrap({}, "concurrency 3");
+  const auto asked = ask_late({{.permit = 1}});
+  EXPECT_TRUE(asked->decisions[0].allowed);
+  EXPECT_EQ(asked->decisions[0].taken, kTakenUnknown);
+  inner_->answer();
+  EXPECT_EQ(left(), 2) << "the one that was granted here";
+  EXPECT_EQ(decide_elsewhere({.cost = 0}, kStart).remaining, 2);
+}
+
+TEST_F(FallbackLateTest, ComeAfterTheLimitIsGone) {
+  wrap({}, "fixed_window 40/1h & token_bucket 50/1h");
+  decide_elsewhere({.cost = 30}, kStart);
+  ask_late({Ask{}});
+  auto former = std::move(limit_);
+  limit_ = std::make_unique<Limit>(former->expression(), "limit");
+  space_.reset();
+  former.reset();
+  EXPECT_EQ(inner_->held_spaces(), 1U) << "that of the request";
+  inner_->answer();
+  EXPECT_EQ(inner_->held_spaces(), 0U);
+  space_ = store_->open_space(limit_->definition());
+  EXPECT_EQ(left(), 9);
+}
+
+// The awaited answer is no user of the space.
+TEST_F(FallbackLateTest, KeepNoLimitFromBeingReplaced) {
+  wrap({}, "fixed_window 40/1h");
+  ask_late({Ask{}});
+  limit_ = std::make_unique<Limit>("sliding_log 40/1h", "limit");
+  space_ = store_->replace_space(std::exchange(space_, nullptr), limit_->definition());
+  inner_->answer();
+  EXPECT_EQ(left(), 40);
+}
+
+TEST_F(FallbackLateTest, AreNotAwaitedAfterTheStoreIsGone) {
+  wrap({}, "fixed_window 40/1h");
+  const auto asked = ask_late({Ask{}});
+  space_.reset();
+  inner_.reset();
+  store_.reset();
+  EXPECT_EQ(asked->completions, 1);
+}
+
+}  // namespace
+}  // namespace sluice

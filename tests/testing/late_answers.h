@@ -1,0 +1,35 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "core/batch.h"
+#include "core/store.h"
+
+namespace sluice {
+
+/// A test double for the store around a store: wants the answers that come late, and keeps them.
+class LateAnswers final : public Batch::OuterStore {
+ public:
+  std::unique_ptr<Batch> on_answered(Batch& batch) override {
+    std::vector<Request> late;
+    for (std::size_t i = 0; i < batch.decisions().size(); ++i) {
+      if (batch.decisions()[i].taken == kTakenLater) late.push_back(batch.requests()[i]);
+    }
+    batch.completion(batch);
+    if (late.empty()) return nullptr;
+    auto later = std::make_unique<Batch>(late);
+    later->completion = [this](const Batch& answered) {
+      for (const Decision& decision : answered.decisions()) all.push_back(decision);
+      for (const Request& request : answered.requests()) {
+        parts.insert(parts.end(), request.parts.begin(), request.parts.end());
+      }
+    };
+    return later;
+  }
+
+  std::vector<Decision> all;
+  std::vector<Decision> parts;
+};
+
+}  // namespace sluice
