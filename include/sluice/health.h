@@ -59,7 +59,7 @@ struct StoreHealth {
 
   /// How many answers of the store showed that a clock by which keys are decided is more than a
   /// second behind: that of this process (Memcached, `time=client`), or that of a Redis server,
-  /// which was then set back. Buckets deny for that much longer.
+  /// which was set back, or follows one whose clock was later. Buckets deny for that much longer.
   std::uint64_t clock_behind = 0;
   /// Which clock the last of these answers was about: "this process's clock", "the clock of redis
   /// 10.0.0.7:6379".

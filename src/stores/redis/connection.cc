@@ -219,12 +219,13 @@ void Connection::on_reply(Call& call, std::string_view reply) {
 // A request that the reply does not answer may have been executed, even if the reply belongs to
 // another call: it is not sent again.
 void Connection::read(Call& call, std::string_view reply, RemoteWorker::Clock::time_point arrived) {
-  bool is_noted = call.now != kStoreTime;
+  bool is_noted = false;
   const bool is_read = call.script.read(reply, [&](PendingRequest& request, std::string_view why) {
     request.holder = nullptr;
     if (why.empty()) {
       // Before the caller is told, which may look at the store's health then.
-      if (!std::exchange(is_noted, true)) note_clock(call.script.judged_at());
+      note_clock(call);
+      is_noted = true;
       worker_.complete(request, arrived);
     } else if (!request.is_late && read_server_error(why).kind == ServerError::Kind::kReadOnly) {
       listener_.on_refused(request, *this, why);
@@ -234,14 +235,18 @@ void Connection::read(Call& call, std::string_view reply, RemoteWorker::Clock::t
     }
   });
   if (!is_read) return reconnect(name() + Control::kNotToThis);
-  if (!is_noted) note_clock(call.script.judged_at());  // The callers have gone.
+  if (!is_noted) note_clock(call);  // The callers have gone.
 }
 
-// A call was decided at this instant.
-void Connection::note_clock(Instant judged_at) {
+// A request was decided. The clock is behind if it was later before, or if the key's state was left
+// by a later one.
+void Connection::note_clock(const Call& call) {
+  if (call.now != kStoreTime) return;
+  const Instant judged_at = call.script.judged_at();
   newest_ = std::max(newest_, judged_at);
-  worker_.monitor().on_clock(options_.client_time ? StoreMonitor::kOwnClock : clock_,
-                             std::chrono::nanoseconds(newest_ - judged_at));
+  worker_.monitor().on_clock(
+      options_.client_time ? StoreMonitor::kOwnClock : clock_,
+      std::chrono::nanoseconds(std::max(newest_, call.script.newest()) - judged_at));
 }
 
 // The server has executed nothing of the call, unless the error says that it may have.

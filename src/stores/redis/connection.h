@@ -93,7 +93,7 @@ class Connection final : public RedisPipelineUser {
   void fill(Call& call, RequestList& from);
   void on_reply(Call& call, std::string_view reply);
   void read(Call& call, std::string_view reply, RemoteWorker::Clock::time_point arrived);
-  void note_clock(Instant judged_at);
+  void note_clock(const Call& call);
   void compare_clocks();
   void on_error(Call& call, std::string_view text);
   void on_lost(Call& call, Loss loss, std::string_view why);

@@ -189,6 +189,7 @@ struct Answer {
   AnswerPieces pieces = {};
   Instant until = 0;       // When the key's block ends; 0 if it has none.
   std::int64_t taken = 0;  // By a request that takes as much as there is.
+  Instant newest = 0;      // See ScriptCall::newest().
 };
 
 // False if the answer makes no sense.
@@ -237,7 +238,7 @@ bool decide_permits(const Concurrency::Params& params, const Answer& answer, con
 
 // The decision of one part, by the same transition as in memory. False if its state is damaged.
 template <class A>
-bool decide_part(const typename A::Params& params, const Answer& answer, std::size_t part,
+bool decide_part(const typename A::Params& params, Answer& answer, std::size_t part,
                  Operation operation, const Call& call, Decision& decision) {
   if constexpr (LendingAlgorithm<A>) {
     return decide_permits(params, answer, call, decision);
@@ -248,9 +249,13 @@ bool decide_part(const typename A::Params& params, const Answer& answer, std::si
     RingSummary ring;
     if constexpr (kIsRing<A>) {
       if (!ring.read(answer.pieces.tail + place.summary)) return false;
+      answer.newest = std::max(answer.newest, ring.counted > 0 ? ring.newest_ns : 0);
       if (head != nullptr) state = ring.ring(operation, call.cost, params.limit);
     } else if (head != nullptr && !PartCodec<A>::read(head + place.state, state)) {
       return false;
+    }
+    if constexpr (requires { state.start_ns; }) {
+      answer.newest = std::max(answer.newest, state.start_ns);
     }
     decision = apply<A>(operation, params, state, call).decision;
   }
@@ -259,7 +264,7 @@ bool decide_part(const typename A::Params& params, const Answer& answer, std::si
 
 // The decision of a request, and into `wanted`, unless it is empty, those of its parts. Returns why
 // there is none, or nothing.
-std::string_view decide(const Answer& answer, Decision& decision, std::span<Decision> wanted) {
+std::string_view decide(Answer& answer, Decision& decision, std::span<Decision> wanted) {
   const Request& request = answer.request;
   const std::vector<AnyPart>& parts = request.limit->parts;
   bool is_readable = true;
@@ -351,7 +356,8 @@ std::string_view ScriptCall::read_head(std::string_view reply, std::string_view&
 
 // Makes the decision of the i-th request or group, or sets `error`, or passes over it if it was
 // forgotten. False if the reply cannot be read from here on.
-bool ScriptCall::read_unit(std::size_t i, std::string_view& rest, std::string_view& error) const {
+bool ScriptCall::read_unit(std::size_t i, std::string_view& rest, std::string_view& error) {
+  newest_ = 0;
   const char* const verdict = take(rest, 1);
   if (verdict != nullptr && *verdict == '-') return take_error(rest, error);
   if (verdict == nullptr || (*verdict != '0' && *verdict != '1')) return false;
@@ -366,6 +372,7 @@ bool ScriptCall::read_unit(std::size_t i, std::string_view& rest, std::string_vi
     if (!error.empty()) continue;
     Decision& decision = decisions.emplace_back();
     error = decide(answer, decision, is_alone ? request.parts : std::span<Decision>());
+    newest_ = std::max(newest_, answer.newest);
     if (admitted) decision.taken = answer.taken;
     if (!is_alone && !request.parts.empty()) request.parts[0] = decision;
   }

@@ -67,6 +67,10 @@ class ScriptCall {
 
   /// The instant at which the decisions that were read were made.
   Instant judged_at() const { return now_; }
+  /// For Done: the latest instant that an admitted request had left in the states that were read
+  /// last. If it is later than judged_at(), that request was judged by a clock that is ahead. 0 if
+  /// there is none, as in a bucket: its instant lies ahead when units are used.
+  Instant newest() const { return newest_; }
 
   /// This object does not access the request any more.
   void forget(const PendingRequest& request);
@@ -75,13 +79,14 @@ class ScriptCall {
   void put_request(const Request& request, bool has_more);
   std::uint16_t space_place(const RedisSpace& space);
   std::string_view read_head(std::string_view reply, std::string_view& rest);
-  bool read_unit(std::size_t i, std::string_view& rest, std::string_view& error) const;
+  bool read_unit(std::size_t i, std::string_view& rest, std::string_view& error);
 
   const std::uint32_t number_;
   // An instant near that of the decisions. The script is given the start of the window that
   // contains it, and finds the present window from there.
   const Instant near_;
   Instant now_ = 0;
+  Instant newest_ = 0;
   std::vector<PendingRequest*> requests_;
   std::map<std::size_t, std::vector<AnswerLayout>> forgotten_;  // By their place in requests_.
 
