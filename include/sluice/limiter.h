@@ -102,7 +102,10 @@ class SLUICE_EXPORT Limiter {
   /// units. (So each process sends at most 1.2 requests a second for each such key, and as many
   /// again if its callers wait in both ways; the store is asked as often if on_failure=deny
   /// denies.) A caller that has reserved units goes ahead earlier if the bucket would admit it anew
-  /// by then. What it had reserved is not returned, since a reset may have forgotten it.
+  /// and without a wait: after a reset, or a refund of more than all callers have reserved. What it
+  /// had reserved is not returned, since a reset may have forgotten it. If the bucket would not,
+  /// the caller goes ahead at the instant that it has reserved, even if one that came after the
+  /// reset has reserved an earlier one.
   ///
   /// Denies at once if the wait is known to be longer than `patience`, if a leaky_bucket that is
   /// the whole limit has no place in its queue, or if 100,000 callers wait already for keys of this
@@ -257,6 +260,8 @@ SLUICE_EXPORT Decision check_all(ClaimList claims, std::span<Decision> parts);
 /// keep coming, it may wait until its timeout. It does not wait behind those in the queues of its
 /// other claims, and may take units for which they wait. A block of any of its keys denies it; a
 /// reset of any, or another limit, lets the first caller of the queue in which it waits ask again.
+/// A caller that has reserved units goes ahead at the instant that it has reserved, whatever other
+/// processes give back meanwhile.
 /// If a caller is stopped while it waits for reserved units, they are returned; retry_after is then
 /// the rest of that wait, and the other numbers are those of the claim that was binding. Throws as
 /// check_all(). What only the store can tell (that keys are in different slots), it throws when it

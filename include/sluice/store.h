@@ -86,8 +86,8 @@ class SLUICE_EXPORT StoreError : public std::runtime_error {
 /// numbers: with the same or a smaller cost, and the same or a longer patience. take_up_to is
 /// denied again if the store has denied one unit. So a reset, a refund or the end of a block in one
 /// process is seen by all others after that duration, and by callers that wait in acquire() within
-/// a second. check_all, check_parts and permits always ask
-/// the store.
+/// a second (Limiter::acquire() says by which). check_all, check_parts and permits always ask the
+/// store.
 ///
 /// Decision::source says which of these answered.
 ///

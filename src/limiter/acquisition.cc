@@ -111,15 +111,18 @@ class Acquisition : public std::enable_shared_from_this<Acquisition> {
  private:
   // The caller may destroy the store in its callback. So this is called by a task of the timer, or
   // within the call of the caller, when no other share of the store is held. (If the caller was
-  // stopped while it asked, the request that is in flight holds one until it is answered.)
+  // stopped, or its instant came, while it asked, the request in flight holds one until its
+  // answer.)
   void end(const Decision& decision, std::exception_ptr error) {
     request_.claims.clear();
     callback_(decision, std::move(error));
   }
 
   void wait() {
-    const std::size_t waiting = request_.claim().queues->reserved().size();
-    if (waiting >= WaitQueues::kMostWaiting) return give_up(Ended::kAnswered);
+    const bool too_many_wait = std::ranges::any_of(request_.claims, [](const AcquireClaim& claim) {
+      return claim.cost > 0 && claim.queues->reserved().size() >= WaitQueues::kMostWaiting;
+    });
+    if (too_many_wait) return give_up(Ended::kAnswered);
     const auto delay = std::make_shared<Delay>(
         timer_, [self = shared_from_this()](Waking why) { self->wake(why); });
     delay_ = delay;
@@ -130,33 +133,35 @@ class Acquisition : public std::enable_shared_from_this<Acquisition> {
 
   // Asks the store whether the units are there already, since another process has given some back:
   // then it would admit the caller anew without a wait. Otherwise it denies that, and changes
-  // nothing. Returns false if the caller need not ask.
+  // nothing. Returns false if the caller does not ask. (With several claims it does not: the units
+  // of those that were not given back would be taken twice.)
   bool ask_early() {
-    if (granted_.decision.source != Source::kStore) return false;
+    if (request_.claims.size() > 1 || granted_.decision.source != Source::kStore) return false;
     if (ready_ - timer_->now() < std::chrono::seconds(1) - kPauseForUnits) return false;
     if (std::exchange(is_asking_, true)) return true;
     const auto asked = std::make_shared<AcquireRequest>(request_);
     asked->until = timer_->now();
     asked->most_denial_age = kMostDenialAge;
-    ask_later(*asked, timer_, [self = shared_from_this(), asked](const AcquireOutcome& outcome) {
+    const auto answered = [self = shared_from_this(), asked,
+                           delay = delay_](const AcquireOutcome& outcome) {
       self->is_asking_ = false;
-      if (outcome.is_granted()) self->take_early(*asked, outcome);
-    });
+      if (outcome.is_granted()) self->take_early(*asked, delay.lock(), outcome);
+    };
+    ask_later(*asked, timer_, answered);
     return true;
   }
 
   // What was reserved before is not returned. A reset may have forgotten it, and others may have
   // taken it since; it is not known.
-  void take_early(const AcquireRequest& asked, const AcquireOutcome& outcome) {
-    const auto delay = delay_.lock();
+  void take_early(const AcquireRequest& asked, const std::shared_ptr<Delay>& delay,
+                  const AcquireOutcome& outcome) {
     if (delay == nullptr || outcome.decision.source != Source::kStore) {
       return WaitQueues::return_granted(asked, outcome, nullptr);
     }
     granted_ = outcome;
     delay->end_soon(Waking::kReady);
-    for (const AcquireClaim& claim : asked.claims) {
-      timer_->post([queues = claim.queues, key = claim.key] { queues->reserved().ask(key); });
-    }
+    const AcquireClaim& claim = asked.claim();
+    timer_->post([queues = claim.queues, key = claim.key] { queues->reserved().ask(key); });
   }
 
   void wake(Waking why) {

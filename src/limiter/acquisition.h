@@ -12,8 +12,9 @@ namespace sluice {
 
 /// Acquires units without blocking: `callback` is called once the caller may go ahead, which is
 /// after the delay of a bucket, or is denied. While a caller waits for units that a bucket has
-/// reserved, a reset of the key or another limit lets it begin again, and a block denies it. Throws
-/// nothing: the callback receives the exception.
+/// reserved, a reset of the key or another limit lets it begin again, and a block denies it; if
+/// another process gives units back, it may go ahead early. Throws nothing: the callback receives
+/// the exception.
 void acquire_later(AcquireRequest request, const std::stop_token& stop, DecisionCallback callback);
 
 /// The same, but blocks the calling thread. `asked` is the outcome, if the caller has just asked

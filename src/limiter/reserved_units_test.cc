@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <future>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "sluice/limiter.h"
@@ -174,6 +176,26 @@ TEST_F(ReservedUnitsTest, ManyCallersAskNoMoreOftenThanOne) {
   pass_and_answer(4s);
   EXPECT_EQ(granted_.size(), 400U);
   EXPECT_EQ(takes(), 4);
+}
+
+// The bucket would admit it anew, but the window would be charged twice.
+TEST_F(ReservedUnitsTest, OfACallerWithSeveralClaimsAreNotAskedFor) {
+  use("token_bucket 1/10s", 1);
+  const Limit hourly("fixed_window 5/1h", "hourly");
+  const auto hourly_space = store_->open_space(hourly.definition());
+  hourly_space->attachment<WaitQueues>(timer_);
+  Limiter window(store_, hourly);
+  auto all = std::async(std::launch::async, [&] {
+    return acquire_all({{window, "k"}, {*limiter_, "k"}}, kForever, stop_.get_token());
+  });
+  while (space_->attachment<WaitQueues>()->reserved().size() == 0) {
+    timer_->run();
+    std::this_thread::yield();
+  }
+  do_elsewhere(Operation::kReset, 1);
+  pass_and_answer(10s);
+  EXPECT_TRUE(all.get().allowed);
+  EXPECT_EQ(window.peek("k").remaining, 4);
 }
 
 TEST_F(ReservedUnitsTest, OfAPolicyAreNotAskedFor) {

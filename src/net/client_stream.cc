@@ -24,7 +24,7 @@ using boost::system::error_code;
 
 constexpr std::size_t kMaxAddresses = 16;
 /// A server that has said nothing to the beginning of TLS for so long may not know it. (One that
-/// does, and is only slow or far away, is asked in vain, and once: it does no harm.)
+/// does, and is only slow or far away, is asked in vain, until the stream has once agreed on TLS.)
 constexpr std::chrono::milliseconds kDoubtTls{50};
 
 LookupResult unix_address(const std::string& path) {

@@ -45,7 +45,8 @@ class ReservedLines {
   /// The number of callers. Thread-safe.
   std::size_t size() const { return size_.load(std::memory_order_relaxed); }
 
-  /// The first caller of the key that need ask asks now, and one again after each pause.
+  /// The first caller of the key for which `ask` returns true asks now, and one again after each
+  /// pause.
   void ask(std::string_view key);
 
  private:
