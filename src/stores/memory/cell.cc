@@ -7,12 +7,10 @@
 namespace sluice::memory {
 namespace {
 
-// The least capacity of a record.
 template <class R>
-constexpr std::uint32_t kLeast = 4;
-// With this many permits it is one cache line.
+constexpr std::uint32_t kLeast = kLeastEntries;
 template <>
-constexpr std::uint32_t kLeast<PermitsRecord> = 3;
+constexpr std::uint32_t kLeast<PermitsRecord> = kLeastPermits;
 // Records with this capacity or more are shrunk when they are nearly empty, after a burst.
 constexpr std::uint32_t kWorthShrinking = 64;
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cassert>
 #include <cstdint>
 #include <cstring>
@@ -11,9 +12,14 @@
 
 namespace sluice::memory {
 
-/// The bytes of a ring's record with room for `entries`.
+/// The least capacity of a ring's record.
+inline constexpr std::uint32_t kLeastEntries = 4;
+/// The least capacity of a record of permits, which is one cache line then.
+inline constexpr std::uint32_t kLeastPermits = 3;
+
+/// The bytes of a ring's record with room for so many entries.
 constexpr std::size_t ring_record_bytes(std::uint32_t entries) {
-  return sizeof(RingRecord) + entries * sizeof(RingEntry);
+  return sizeof(RingRecord) + std::max(entries, kLeastEntries) * sizeof(RingEntry);
 }
 
 /// Makes room in a ring's cell for `count` entries: 0, or at least as many as it has; and for some
@@ -25,8 +31,9 @@ bool reserve_ring(Records& records, Cell& cell, std::uint32_t count, std::int64_
 /// REQUIRES: reserve_ring() has made room for change.count.
 void commit_ring(Records& records, Cell& cell, const RingChange& change);
 
+/// The bytes of a record with room for so many permits.
 constexpr std::size_t permit_record_bytes(std::uint32_t entries) {
-  return sizeof(PermitsRecord) + entries * sizeof(PermitEntry);
+  return sizeof(PermitsRecord) + std::max(entries, kLeastPermits) * sizeof(PermitEntry);
 }
 
 /// The permits in a cell.

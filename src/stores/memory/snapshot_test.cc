@@ -369,6 +369,21 @@ TEST(Snapshot, HasKeysOfSeveralMediumRecordsWhole) {
   EXPECT_EQ(same_permits.peek("b", kStart + 500), permits.peek("b", kStart + 500));
 }
 
+// Of some of these sizes, the one is nearly a record with pages of its own.
+TEST(Snapshot, HasTwoRingsOfAnySize) {
+  constexpr auto kLogs = "sliding_log 2000/1h & sliding_log 5000/1d";
+  const MemoryOptions options{.max_bytes = std::size_t{64} << 20, .table = {}};
+  MemoryStore store(options);
+  LimitedKeys logs(store, kLogs);
+  for (Instant at = 0; at < 1'024; ++at) {
+    logs.take("a", kStart + at);
+    if (at < 1'012) continue;
+    MemoryStore again(options);
+    ASSERT_EQ(load(again, kStart + at, written(store, kStart + at)).keys, 1) << at;
+    EXPECT_EQ(LimitedKeys(again, kLogs).peek("a", kStart + at), logs.peek("a", kStart + at));
+  }
+}
+
 // Fills a store until it has refused or forgotten many keys: every tenth denies, some are logs.
 void fill(MemoryStore& store) {
   LimitedKeys buckets(store, "token_bucket 10/1d");

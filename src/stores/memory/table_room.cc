@@ -237,8 +237,10 @@ bool Table::visit_others(const Shard& here, Visit visit) {
 
 bool Table::make_room(Place place, std::size_t bytes, Instant now, std::span<const Tag> pinned) {
   Shard& here = *place.shard;
+  const bool lacks_place = here.records(budget_).lacks_place();
   if (here.make_place(budget_)) return true;
   must_forget();
+  if (lacks_place) return false;  // The system has no memory; what others free is no place here.
   std::size_t freed = 0;
   const auto sweep_one = [&](Shard& shard, std::uint32_t lines) {
     freed += sweep_fresh(shard, lines, now, pinned);
@@ -273,11 +275,10 @@ Table::Restored Table::restore(Place place, LimitId limit, const KeyImage& image
   if (parts.empty()) return Restored::kFresh;
   Cell cell = 0;
   Records records = shard.records(budget_);
-  for (std::size_t tries = 0; !make_key(records, parts, image, cell);) {
+  for (std::size_t tries = 0; !make_key(records, parts, image, cell); ++tries) {
+    if (tries == kMostTries) return Restored::kWithoutRoom;
     if (shard.make_place(budget_, image_bytes(parts, image, records.least_large()))) continue;
-    if (++tries > kMostTries || !make_room(place, image_bytes(parts, image), now, {})) {
-      return Restored::kWithoutRoom;
-    }
+    if (!make_room(place, image_bytes(parts, image), now, {})) return Restored::kWithoutRoom;
   }
   const bool fresh = is_fresh(parts, cell, now);
   const auto has_room = [&] {
