@@ -14,6 +14,10 @@ namespace {
 constexpr std::size_t kNumbersBytes = 88;
 constexpr std::size_t kSpaceBytes = 512;
 
+std::size_t bytes_of_numbers(const std::vector<AnyPart>& parts) {
+  return kNumbersBytes + parts.size() * sizeof(AnyPart);
+}
+
 std::size_t bytes_of_space(const std::string& name, const std::vector<AnyPart>& parts) {
   return kSpaceBytes + name.size() + parts.size() * sizeof(AnyPart);
 }
@@ -26,11 +30,13 @@ std::uint64_t mix(std::uint64_t z) {
   return z ^ (z >> 31);
 }
 
-std::vector<AnyPart> rounded(std::vector<AnyPart> parts, int bits) {
+// Parts like these, of which each has used(part) as most_used().
+template <class Used>
+std::vector<AnyPart> with_used(std::vector<AnyPart> parts, Used used) {
   for (AnyPart& part : parts) {
-    const std::int64_t used = RoundedUse(part, bits).used();
+    const std::int64_t most = used(part);
     std::visit(
-        [&]<class P>(P& p) { p.params = with_most_used<typename P::Algorithm>(p.params, used); },
+        [&]<class P>(P& p) { p.params = with_most_used<typename P::Algorithm>(p.params, most); },
         part);
   }
   return parts;
@@ -78,8 +84,9 @@ LimitTable::Opened LimitTable::open(const LimitDefinition& limit, const Space* h
   Opened opened;
   std::shared_ptr<MemorySpace> former;  // Let go after mutex_ is unlocked.
   const std::lock_guard lock(mutex_);
+  LimitId former_id = 0;
   if (const auto found = ids_.find(limit.space); found != ids_.end()) {
-    const LimitId id = found->second;
+    const LimitId id = former_id = found->second;
     Row& known = row(id);
     const PartList& parts = *known.parts.load(std::memory_order_relaxed);
     former = known.data->handle.lock();
@@ -93,7 +100,8 @@ LimitTable::Opened LimitTable::open(const LimitDefinition& limit, const Space* h
         opened.retired.reset(known.parts.exchange(new PartList(limit.parts)));
       }
       // As limits of one name with different numbers: each may be used again with its own.
-      if (limit.varies || (differs && !changes)) begin_to_vary(*known.data, former.get());
+      const bool varies = limit.varies || (differs && !changes);
+      if (varies && !begin_to_vary(id, former.get())) refuse();
       opened.space = former != nullptr ? former : hold(id, limit);
       return opened;
     }
@@ -102,14 +110,15 @@ LimitTable::Opened LimitTable::open(const LimitDefinition& limit, const Space* h
                        describe_parts(parts) + "', which '" + limit.expression +
                        "' cannot take over while others use them");
     }
-    // Checked first: a limit that is refused leaves the former one as it is.
-    require_room(limit);
-    opened.retired = retire(id);
   }
-  require_room(limit);
+  // Checked first: a limit that is refused leaves the former one as it is.
+  std::size_t bytes = bytes_of_space(limit.space, limit.parts);
+  if (limit.varies) bytes += bytes_of_numbers(limit.parts) + sizeof(Lists);
+  if (!has_room(bytes, limit.is_named() ? 0 : 2)) refuse();
+  if (former_id != 0) opened.retired = retire(former_id);
   const LimitId id = add_row(limit.space, limit.parts);
   row(id).data->made = ++spaces_made_;
-  if (limit.varies) begin_to_vary(*row(id).data, nullptr);
+  if (limit.varies) begin_to_vary(id, nullptr);
   opened.space = hold(id, limit);
   row(id).uses.fetch_sub(1, std::memory_order_relaxed);  // That of add_row().
   if (held != nullptr && former.get() == held) opened.space->succeed(*held);
@@ -131,10 +140,18 @@ std::shared_ptr<MemorySpace> LimitTable::hold(LimitId id, const LimitDefinition&
 }
 
 // From now on the keys of the space, and of its handle if it has one, may have numbers of their
-// own.
-void LimitTable::begin_to_vary(SpaceData& data, MemorySpace* handle) {
-  if (data.numbers == nullptr) data.numbers = std::make_unique<Lists>();
+// own. Returns false, and changes nothing, if there is no room.
+bool LimitTable::begin_to_vary(LimitId space, MemorySpace* handle) {
+  SpaceData& data = *row(space).data;
+  if (data.numbers == nullptr) {
+    const PartList& parts = *row(space).parts.load(std::memory_order_relaxed);
+    const std::size_t bytes = bytes_of_numbers(parts) + sizeof(Lists);
+    if (!has_room(bytes)) return false;
+    data.strictest = use_row(with_used(parts, [](const AnyPart&) { return 0; }), bytes, space);
+    data.numbers = std::make_unique<Lists>();
+  }
   if (handle != nullptr) handle->numbers_.store(data.numbers.get(), std::memory_order_release);
+  return true;
 }
 
 // No request finds the space's keys any more: by a limit without parts, all are fresh.
@@ -153,7 +170,7 @@ LimitTable::Image LimitTable::image_of(LimitId id, const PartList& parts) {
 LimitId LimitTable::restore(const Image& image, LimitId space) {
   const std::lock_guard lock(mutex_);
   if (space != 0) {
-    begin_to_vary(*row(space).data, nullptr);
+    if (!begin_to_vary(space, nullptr)) return 0;
     const LimitId id = numbers_row(space, image.parts);
     add_key(id);
     return id;
@@ -177,8 +194,7 @@ bool LimitTable::has_room(std::size_t bytes, std::size_t sixteenths_kept) const 
          in_use + kMaxLimits / 16 * sixteenths_kept < kMaxLimits;
 }
 
-void LimitTable::require_room(const LimitDefinition& limit) const {
-  if (has_room(bytes_of_space(limit.space, limit.parts), limit.is_named() ? 0 : 2)) return;
+void LimitTable::refuse() const {
   throw StoreError(
       "memory store: there is no room for another limit: " + std::to_string(rows_ - free_.size()) +
       " are in use or have keys that are not fresh");
@@ -199,20 +215,26 @@ LimitId LimitTable::id_of(const MemorySpace& space, const LimitDefinition& limit
   auto* lists = space.numbers_.load(std::memory_order_acquire);
   if (lists == nullptr) return space.id();
   if (const LimitId id = find_numbers(*lists, limit.parts)) return id;
+  if (const LimitId id = lists->beyond.load(std::memory_order_acquire)) return id;
   const std::lock_guard lock(mutex_);
   return numbers_row(space.id(), limit.parts);
 }
 
-// The row of these numbers of the space or, if there is no room for it, that of the space.
+// The row of these numbers of the space or, if there is no room for it, the strictest one.
 LimitId LimitTable::numbers_row(LimitId space, const PartList& parts) {
   SpaceData& data = *row(space).data;
   LimitId id = find_numbers(*data.numbers, parts);
   if (id != 0) return id;
-  const std::size_t bytes = kNumbersBytes + parts.size() * sizeof(AnyPart);
-  if (!has_room(bytes, 1)) return space;
-  const bool fine = data.fine_left > 0;
-  if (fine) --data.fine_left;
-  id = use_row(rounded(parts, bits_of(parts.size(), fine)), bytes, space);
+  if (data.sets == kMostSets) {
+    data.numbers->beyond.store(data.strictest, std::memory_order_release);
+    return data.strictest;
+  }
+  const std::size_t bytes = bytes_of_numbers(parts);
+  if (!has_room(bytes, 8)) return data.strictest;
+  const bool fine = data.sets++ < kFineSets;
+  const int bits = bits_of(parts.size(), fine);
+  const auto used = [bits](const AnyPart& part) { return RoundedUse(part, bits).used(); };
+  id = use_row(with_used(parts, used), bytes, space);
   const Codes codes = codes_of(parts, fine);
   std::atomic<LimitId>& list = list_of(*data.numbers, codes);
   row(id).codes = codes;
@@ -273,7 +295,8 @@ void LimitTable::drop_unused(LimitId space) {
   const auto found = ids_.find(dropped.data->name);
   if (found != ids_.end() && found->second == space) ids_.erase(found);
   if (const auto lists = std::move(dropped.data->numbers)) {
-    for (LimitId id : *lists) {
+    free_row(dropped.data->strictest);
+    for (LimitId id : lists->first) {
       while (id != 0) free_row(std::exchange(id, row(id).next));
     }
   }

@@ -48,8 +48,12 @@ class MemorySpace final : public Space {
  private:
   friend class LimitTable;
 
-  // The first row of each list of numbers; a hash of the numbers chooses the list.
-  using Lists = std::array<std::atomic<LimitId>, 512>;
+  struct Lists {
+    // The first row of each list of numbers; a hash of the numbers chooses the list.
+    std::array<std::atomic<LimitId>, 512> first{};
+    // The row of all further numbers, once there are as many rows as a space may have; 0 before.
+    std::atomic<LimitId> beyond{0};
+  };
 
   const std::shared_ptr<LimitTable> limits_;
   const LimitId id_;
@@ -85,15 +89,16 @@ class RoundedUse {
 
 /// Gives an id to each limit that judges a store's keys: one for each space and, if its numbers
 /// vary, one for each RoundedUse that keys of the space have had (for each part of an `&`): at
-/// first with nearly all bits and, once there are some hundred, with few, so that there is a bound.
-/// The ids are taken while a caller holds the space or it has keys. Thread-safe.
+/// first with many bits and, once there are some hundred, with few. Where there is no room for
+/// more, keys are judged as denying until they are fresh. The ids are taken while a caller holds
+/// the space or it has keys. Thread-safe.
 class LimitTable : public std::enable_shared_from_this<LimitTable> {
  public:
   static constexpr std::size_t kMaxLimits = 65'535;
 
-  /// The limits may take 4 MiB and a 32nd of `max_bytes` in addition to the keys. A sixteenth of
-  /// that is kept for limits with a name, and another one for the numbers of keys: a client that
-  /// sends ever-new expressions or numbers leaves room for the others.
+  /// The limits may take 4 MiB and a 32nd of `max_bytes` in addition to the keys: limits with a
+  /// name all of that, other limits seven eighths, and the numbers of keys a half. So a client that
+  /// sends ever-new expressions or numbers leaves room for others.
   LimitTable(std::size_t max_bytes, const HashSecret& secret);
   ~LimitTable();
   LimitTable(const LimitTable&) = delete;
@@ -130,7 +135,7 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
     return own.space == space.id() && own.codes == codes_of(limit.parts, own.codes >> 127 != 0);
   }
   /// The id of the limit by which a key of the space is judged that is asked by these numbers: that
-  /// of the space if they do not vary, or if there is no room for others.
+  /// of the space if they do not vary, and the strictest one if there is no room for others.
   [[gnu::noinline]] LimitId id_of(const MemorySpace& space, const LimitDefinition& limit);
   /// One more key has the id.
   void add_key(LimitId id) { row(row(id).space).uses.fetch_add(1, std::memory_order_relaxed); }
@@ -186,7 +191,9 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
     bool was_held = false;   // Not if it has only been restored.
     // Not null once the numbers vary. A row in them stays as long as the space.
     std::unique_ptr<Lists> numbers = nullptr;
-    std::size_t fine_left = kFineSets;
+    // Then a row by which a key denies until it is fresh: for numbers that have no row.
+    LimitId strictest = 0;
+    std::size_t sets = 0;  // In `numbers`.
   };
 
   // Rows are never freed, only used again for other limits, so that they may be read at any time.
@@ -213,6 +220,8 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
   // The first sets of numbers of a space have as many bits as there is room for in the codes, but
   // not more than an expression can say, for snapshots.
   static constexpr std::size_t kFineSets = 256;
+  // There are fewer sets of 6 bits for one part.
+  static constexpr std::size_t kMostSets = kFineSets + 2048;
   static int bits_of(std::size_t parts, bool fine) {
     return fine ? std::min(52, kCodeBits[parts] - 6) : 6;
   }
@@ -227,7 +236,7 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
   }
   static std::atomic<LimitId>& list_of(Lists& lists, Codes codes) {
     const auto both = static_cast<std::uint64_t>(codes) ^ static_cast<std::uint64_t>(codes >> 61);
-    return lists[both * 0x9E3779B97F4A7C15U >> 55];
+    return lists.first[both * 0x9E3779B97F4A7C15U >> 55];
   }
   LimitId find_codes(Lists& lists, Codes codes) const {
     LimitId id = list_of(lists, codes).load(std::memory_order_acquire);
@@ -242,12 +251,12 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
 
   // The following functions need mutex_.
   bool has_room(std::size_t bytes, std::size_t sixteenths_kept = 0) const;
-  void require_room(const LimitDefinition& limit) const;
+  [[noreturn]] void refuse() const;
   LimitId add_row(std::string name, const PartList& parts);
   LimitId numbers_row(LimitId space, const PartList& parts);
   LimitId use_row(PartList parts, std::size_t bytes, LimitId space);
   void free_row(LimitId id);
-  void begin_to_vary(SpaceData& data, MemorySpace* handle);
+  bool begin_to_vary(LimitId space, MemorySpace* handle);
   std::shared_ptr<MemorySpace> hold(LimitId id, const LimitDefinition& limit);
   std::unique_ptr<const PartList> retire(LimitId id);
   void count_bytes(std::size_t bytes);

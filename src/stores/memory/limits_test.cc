@@ -68,7 +68,7 @@ TEST(Limits, WithoutANameLeaveRoomForNamesAndForNumbersThatVary) {
   const auto space = store.open_space(varying("token_bucket 16/1d"));
   open_until_refused(store, 20'000);
   EXPECT_THROW(LimitedKeys(store, "token_bucket 9/1d"), StoreError);
-  for (int i = 0; i < 256; ++i) {
+  for (std::size_t i = 0; i < 256; ++i) {
     LimitedKeys named(store, "token_bucket 1/1d", "named" + std::to_string(i));
     EXPECT_TRUE(named.take("a", store.now()).allowed);
   }
@@ -107,16 +107,16 @@ TEST(NumbersOfEachKey, LeaveRoomForAnyNewKeyAndAreThoseByWhichItIsJudged) {
   for (std::size_t i = 0; i < kDenying; ++i) ASSERT_FALSE(use_up(i).allowed) << i;
 }
 
-// More sets of numbers than there is room for, of many spaces, as with INCREX: the keys that get
-// none are judged by those of their space, and limits with a name have room left.
-TEST(NumbersOfEachKey, LeaveRoomForNames) {
+// More sets of numbers than there is room for, of many spaces, as with INCREX: no key that denies
+// gives way, though the numbers of its space are larger, and other limits have room left.
+TEST(NumbersOfEachKey, LeaveRoomForOtherLimits) {
   constexpr std::size_t kSpaces = 40;
   MemoryStore store({.max_bytes = 4 * kMiB,
                      .table = {.secret = HashSecret::fixed()},
                      .caller_clock = [] { return kStart; }});
   std::vector<std::shared_ptr<Space>> spaces;
   for (std::size_t i = 0; i < kSpaces; ++i) {
-    spaces.push_back(store.open_space(varying("token_bucket 1/1s", "s" + std::to_string(i))));
+    spaces.push_back(store.open_space(varying("token_bucket 1000000/1s", "s" + std::to_string(i))));
   }
   // Each space has keys with as many sets of numbers as there are after rounding.
   std::vector<std::int64_t> bursts;
@@ -135,10 +135,36 @@ TEST(NumbersOfEachKey, LeaveRoomForNames) {
   for (int i = 0; i < 256; ++i) {
     LimitedKeys named(store, "token_bucket 1/1d", "named" + std::to_string(i));
     EXPECT_TRUE(named.take("a", kStart).allowed);
+    LimitedKeys unnamed(store, numbered("token_bucket 1/1d", i));
+    EXPECT_TRUE(unnamed.take("a", kStart).allowed);
   }
   LimitedKeys others(store, "token_bucket 5/1d", "others");
   for (std::size_t i = 0; store.counters().evicted < 1'000; ++i) others.take(key_name(i), kStart);
   for (std::size_t i = 0; i < bursts.size() * kSpaces; ++i) ASSERT_FALSE(use_up(i).allowed) << i;
+}
+
+// Each part has numbers of its own, so there may be any number of sets.
+TEST(NumbersOfEachKey, OfSeveralPartsHaveABound) {
+  std::vector<std::int64_t> bursts;  // Also different after rounding.
+  for (std::int64_t burst = 1'000; bursts.size() < 200; burst += burst / 32) {
+    bursts.push_back(burst);
+  }
+  MemoryStore store({.max_bytes = kMiB, .table = {.secret = HashSecret::fixed()}});
+  const auto space = store.open_space(varying("token_bucket 99/1m & leaky_bucket 99/1m queue=99"));
+  const auto take = [&](const std::string& key, std::int64_t burst, std::int64_t queue) {
+    LimitDefinition limit;
+    limit.parts = {Part<TokenBucket>{{*bucket_params(1, kSecondNs, burst)}},
+                   Part<LeakyBucket>{*bucket_params(1, kSecondNs, queue)}};
+    return store.decide_one({.limit = &limit, .space = space.get(), .key = key, .cost = 1}, kStart);
+  };
+  for (const std::int64_t burst : bursts) {
+    for (const std::int64_t queue : bursts) take("all", burst, queue);
+  }
+  constexpr std::size_t kDenying = 100;
+  for (std::size_t i = 0; i < kDenying; ++i) ASSERT_TRUE(take(key_name(i), 1, 1).allowed);
+  LimitedKeys others(store, "token_bucket 5/1d");
+  for (std::size_t i = 0; store.counters().evicted < 10'000; ++i) others.take(key_name(i), kStart);
+  for (std::size_t i = 0; i < kDenying; ++i) ASSERT_FALSE(take(key_name(i), 1, 1).allowed) << i;
 }
 
 TEST(Limits, ThatAreRefusedLeaveTheFormerOneAsItIs) {
