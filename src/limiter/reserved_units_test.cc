@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
-#include <future>
 #include <memory>
 #include <string>
-#include <thread>
+#include <utility>
 #include <vector>
 
+#include "limiter/acquisition.h"
 #include "sluice/limiter.h"
 #include "testing/fallback_fixture.h"
 #include "testing/manual_timer_queue.h"
@@ -183,19 +183,25 @@ TEST_F(ReservedUnitsTest, OfACallerWithSeveralClaimsAreNotAskedFor) {
   use("token_bucket 1/10s", 1);
   const Limit hourly("fixed_window 5/1h", "hourly");
   const auto hourly_space = store_->open_space(hourly.definition());
-  hourly_space->attachment<WaitQueues>(timer_);
-  Limiter window(store_, hourly);
-  auto all = std::async(std::launch::async, [&] {
-    return acquire_all({{window, "k"}, {*limiter_, "k"}}, kForever, stop_.get_token());
+  const auto claim = [&](const Limit& limit, Space& space) {
+    return AcquireClaim{
+        .binding = std::make_shared<LimitBinding>(store_, limit, LimitBinding::Kind::kUnits),
+        .queues = space.attachment<WaitQueues>(timer_),
+        .key = "k"};
+  };
+  AcquireRequest request(claim(hourly, *hourly_space), timer_->after(1h));
+  request.claims.push_back(claim(*limit_, *space_));
+  acquire_later(std::move(request), {}, [&](const Decision& decision, const std::exception_ptr&) {
+    (decision.allowed ? granted_ : denied_).push_back(1);
   });
-  while (space_->attachment<WaitQueues>()->reserved().size() == 0) {
-    timer_->run();
-    std::this_thread::yield();
-  }
+  timer_->run();
+  answer();
   do_elsewhere(Operation::kReset, 1);
   pass_and_answer(10s);
-  EXPECT_TRUE(all.get().allowed);
-  EXPECT_EQ(window.peek("k").remaining, 4);
+  EXPECT_THAT(granted_, ElementsAre(1));
+  const Request peeked{
+      .limit = &hourly.definition(), .space = hourly_space.get(), .key = "k", .cost = 0};
+  EXPECT_EQ(store_->decide_one(peeked).remaining, 4);
 }
 
 TEST_F(ReservedUnitsTest, OfAPolicyAreNotAskedFor) {
