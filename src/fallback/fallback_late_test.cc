@@ -103,6 +103,16 @@ TEST_F(FallbackLateTest, ThatDenyAreRemembered) {
   }
 }
 
+// The take was asked before the block.
+TEST_F(FallbackLateTest, OfATakeDoNotEndABlockThatIsLateToo) {
+  wrap({}, "fixed_window 40/1h");
+  ask_late({Ask{}});
+  ask_late({{.operation = Operation::kBlock, .duration_ns = kHourNs}});
+  inner_->answer();
+  inner_->answer();
+  EXPECT_EQ(left(), 0);
+}
+
 TEST_F(FallbackLateTest, TellWhatWasLeftToTake) {
   wrap({}, "fixed_window 40/1h");
   decide_elsewhere({.cost = 38}, kStart);

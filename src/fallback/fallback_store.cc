@@ -386,7 +386,8 @@ void FallbackStore::on_charged(const Batch& batch, std::span<const Charged> all)
     const Request& request = batch.requests()[i];
     const Decision& answer = batch.decisions()[is_group ? 0 : i];
     if (answers_ != nullptr && answer.source == Source::kStore) {
-      record(all[i].name, request, is_group ? request.parts[0] : answer, batch, arrived);
+      record(all[i].name, request, is_group ? request.parts[0] : answer, batch, arrived,
+             !all[i].is_charge_back);
     }
     settle_charge(all[i], request, answer, arrived);
   }
@@ -417,7 +418,7 @@ void FallbackStore::settle_charge(const Charged& one, const Request& request,
 
 // What the store has told of a key. REQUIRES: answers_ is not null; the limit lends no permits.
 void FallbackStore::record(const KeyName& name, const Request& request, const Decision& answer,
-                           const Batch& batch, Instant arrived) {
+                           const Batch& batch, Instant arrived, bool is_late) {
   // As before sending: a denial that was recorded while this refund or reset was in flight may be
   // older than it.
   ask_again_after(request, name);
@@ -429,7 +430,7 @@ void FallbackStore::record(const KeyName& name, const Request& request, const De
   // it arrives, after all older ones.
   const Instant since = batch.decisions().size() > 1 ? sent : kMaxInt64;
   answers_->record(name, request, answer, is_now ? std::optional(sent) : std::nullopt, arrived,
-                   since);
+                   since, is_late);
 }
 
 std::unique_ptr<Watch> FallbackStore::watch(const std::shared_ptr<Space>& space,

@@ -164,7 +164,7 @@ class FallbackStore final : public BatchStore, private Batch::OuterStore {
   /// on_answered() does.
   std::unique_ptr<Batch> settle(Batch& batch);
   void record(const KeyName& name, const Request& request, const Decision& answer,
-              const Batch& batch, Instant arrived);
+              const Batch& batch, Instant arrived, bool is_late);
   void on_charged(const Batch& batch, std::span<const Charged> all);
   void settle_charge(const Charged& one, const Request& request, const Decision& answer,
                      Instant arrived);

@@ -34,7 +34,8 @@ std::int64_t quota_of(const Request& request, std::size_t binding) {
 
 }  // namespace
 
-void LastAnswers::ToldEntry::tell(const Decision& decision, Instant at, Instant since) {
+void LastAnswers::ToldEntry::tell(const Decision& decision, Instant at, Instant since,
+                                  bool is_late) {
   const Told next{.at = at,
                   .used = std::max<std::int64_t>(0, decision.limit - decision.remaining),
                   .reset_at = add_wait(at, decision.reset_after)};
@@ -42,7 +43,7 @@ void LastAnswers::ToldEntry::tell(const Decision& decision, Instant at, Instant 
   if (may_be_newer_than(at, since) && strictness(told) >= strictness(next)) return;
   told = next;
   is_new = true;
-  has_remained = decision.remaining > 0;
+  has_remained = decision.remaining > 0 && !is_late;
 }
 
 // REQUIRES: until != 0; the request takes units.
@@ -91,7 +92,7 @@ LastAnswers::Denial* LastAnswers::denial_of(const KeyName& name, const ToldEntry
 }
 
 void LastAnswers::record(const KeyName& name, const Request& request, const Decision& told,
-                         std::optional<Instant> sent, Instant at, Instant since) {
+                         std::optional<Instant> sent, Instant at, Instant since, bool is_late) {
   const std::size_t number = number_of(name);
   Shard& shard = shards_[number];
   const bool takes_units = sent && can_be_denied(request.operation, request.cost);
@@ -102,7 +103,7 @@ void LastAnswers::record(const KeyName& name, const Request& request, const Deci
                                                    : told_.find(number, tag_of(name));
   if (entry == nullptr) return;
   const bool may_be_old = entry->may_be_newer_than(at, since);
-  entry->tell(told, at, since);
+  entry->tell(told, at, since, is_late);
   if (is_denial) {
     note_denial(shard, *sent);
     entry->may_be_denied = true;
@@ -125,7 +126,7 @@ void LastAnswers::record(const KeyName& name, const Request& request, const Deci
     const bool knows_all = request.parts.size() == parts;
     if (!knows_all && part != told.binding) continue;
     told_.find_or_add(number, tag_of_part(name, parts, part), at)
-        .tell(knows_all ? request.parts[part] : told, at, since);
+        .tell(knows_all ? request.parts[part] : told, at, since, is_late);
   }
 }
 

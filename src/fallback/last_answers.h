@@ -75,9 +75,11 @@ class LastAnswers {
   /// answer says nothing of denials. Of an `&`, request.parts has the decisions of all parts; if
   /// not, only what the binding part told is known. The answer is newer than all that the store
   /// told until `since`. The answers of a batch of several requests are recorded when the last has
-  /// arrived, so their `since` is when the batch was sent.
+  /// arrived, so their `since` is when the batch was sent. An answer after the deadline (`is_late`)
+  /// does not tell that the key is not blocked: a later block may have been answered by the policy.
   void record(const KeyName& name, const Request& request, const Decision& told,
-              std::optional<Instant> sent, Instant at, Instant since = kMaxInt64);
+              std::optional<Instant> sent, Instant at, Instant since = kMaxInt64,
+              bool is_late = false);
 
   /// For a request that is about to be sent: whether a denial of its key was recorded or cleared,
   /// as far as is remembered, lately enough to matter while the store answers. If not, denies() is
@@ -124,7 +126,7 @@ class LastAnswers {
     bool may_be_newer_than(Instant at, Instant since) const {
       return told.at > since && told.at != at;
     }
-    void tell(const Decision& decision, Instant at, Instant since);
+    void tell(const Decision& decision, Instant at, Instant since, bool is_late);
     Instant ends_at() const { return told.reset_at; }
   };
 

@@ -90,6 +90,7 @@ void FallbackStore::Settling::settle_one(Subjects subjects, Requests requests, D
   // to release it: a permit with that id in the local states would be another one.
   if (request.is_reclaim) {
     is_left_open_ = is_left_open_ || is_lost;
+    if (decision.taken == kTakenLater) decision.taken = kTakenUnknown;
     return;
   }
   learn(subjects[0], request, decision, decision.allowed);
@@ -158,7 +159,7 @@ void FallbackStore::Settling::learn(const Subject& subject, const Request& reque
     if (operation == Operation::kBlock) store_.bring_to_told(subject, request, arrived_);
     store_.local_->mirror(subject.key, in_local(subject, request), done, arrived_);
   }
-  if (!space.lends) store_.record(name_of(subject), request, answer, batch_, arrived_);
+  if (!space.lends) store_.record(name_of(subject), request, answer, batch_, arrived_, false);
 }
 
 // Answers one request, or several asked together, in place of the store, whose decision is

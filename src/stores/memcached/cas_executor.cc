@@ -245,7 +245,7 @@ void CasExecutor::fail_late(RequestList& requests) {
     if (!pending.is_late) continue;
     pending.unlink();
     pending.may_be_executed = false;
-    worker_.fail(pending, "no caller waits for it");
+    worker_.fail(pending, "its time is up");
   }
 }
 

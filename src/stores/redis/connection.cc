@@ -66,7 +66,7 @@ class Connection::Call final : public Command {
   void on_lost(Loss loss, std::string_view why) override { connection_.on_lost(*this, loss, why); }
 
   // Calls `to` with each request that was not forgotten, which does not belong to the call any
-  // more. But those that are late fail: no caller waits for them.
+  // more. But those that are late fail: their time is up.
   template <typename To>
   void hand_over(bool may_be_executed, std::string_view why, To to) {
     for (PendingRequest* const request : script.requests()) {

@@ -386,7 +386,7 @@ void RemoteWorker::abandon_late(PendingBatch& batch) {
   for (PendingRequest& request : batch.requests) {
     if (request.batch == nullptr) continue;
     router_->abandon(request);
-    request.decision->taken = kTakenUnknown;
+    request.decision->taken = request.may_be_executed ? kTakenUnknown : 0;
   }
 }
 
