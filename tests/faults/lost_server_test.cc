@@ -233,9 +233,11 @@ TEST_P(LostServer, LosesItsReplies) {
 }
 
 // Cuts after so few bytes that a reply is cut even if the server gets few requests.
+// A charge that is on its way when its connection ends may not reach the server. It is not sent
+// again, so what was admitted locally may be admitted once more.
 TEST_P(LostServer, CutsItsReplies) {
-  expect_bearable({.name = "connections cut within replies, thirty times"}, proxy_.port(),
-                  [&](Load&) {
+  expect_bearable({.name = "connections cut within replies, thirty times", .bound = {.in_all = 2}},
+                  proxy_.port(), [&](Load&) {
                     const std::size_t before = proxy_.accepted();
                     for (std::size_t i = 0; i < 30; ++i) {
                       proxy_.cut_after(10 + 7 * i);
