@@ -73,7 +73,7 @@ class ChargeBack {
     kOver,          ///< The store has charged them, or they do not count any more.
     kMayBeCharged,  ///< The store was sent them, and did not answer: they are pending until the key
                     ///< is fresh, and are not sent again.
-    kNotCharged,    ///< The store has denied the request that takes them: they are charged.
+    kNotCharged,    ///< The store has not charged them with the request: they are charged now.
     kNotSent,       ///< They are charged later: nothing is sent for kPause.
   };
   /// What became of `units` of a charge that take() returned, or that was added as sent.

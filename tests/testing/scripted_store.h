@@ -101,7 +101,8 @@ class ScriptedStore final : public Store {
   /// Answers all that is pending now.
   void answer_all();
   /// The batch that was submitted last is completed without the answers to requests for this key,
-  /// or without any. They wait for answer() as another batch, if somebody wants them.
+  /// or without any. They wait for answer() as another batch, if the store is that of a
+  /// FallbackStore.
   void be_late(std::string_view key = {});
   /// A permit was released elsewhere: tells all that watch.
   void tell();

@@ -127,12 +127,11 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
   // The following functions may be called with a shard's lock. A limit is valid while a key in a
   // locked shard has it.
 
-  /// Whether a key with this id is one of the space that may be judged by it if asked by these
-  /// numbers.
+  /// Whether a key of the space that has this id keeps it when it is asked by these numbers.
   bool judges(LimitId id, const MemorySpace& space, const LimitDefinition& limit) const {
     if (!space.varies()) return id == space.id();
     const Row& own = row(id);
-    return own.space == space.id() && own.codes == codes_of(limit.parts, own.codes >> 127 != 0);
+    return own.space == space.id() && own.codes == codes_of(limit.parts, is_fine(own.codes));
   }
   /// The id of the limit by which a key of the space is judged that is asked by these numbers: that
   /// of the space if they do not vary, and the strictest one if there is no room for others.
@@ -181,6 +180,7 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
   // they are fine.
   using Codes = Uint128;
   static constexpr Codes kNoCodes = ~Codes{0};
+  static bool is_fine(Codes codes) { return codes >> 127 != 0; }
   using Lists = MemorySpace::Lists;
 
   // What only the row of a space needs.

@@ -228,7 +228,7 @@ class alignas(64) Shard {
     if (count > line_count()) resize(budget, count);
   }
 
-  /// Where the cells' records are. Used only for a while, since it refers to the shard.
+  /// Where the cells' records are. It refers to the shard, and is valid as long.
   Records records(Budget& budget) { return {budget, records_, asked_}; }
   /// If a record found no place that there is room for, makes place for it, or for so many bytes.
   /// Moves all records. Returns false if there was place, or if there is no memory.

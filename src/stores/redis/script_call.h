@@ -67,7 +67,7 @@ class ScriptCall {
 
   /// The instant at which the decisions that were read were made.
   Instant judged_at() const { return now_; }
-  /// For Done: the latest instant that an admitted request had left in the states that were read
+  /// For Done: the latest instant that earlier requests had left in the states that were read
   /// last. If it is later than judged_at(), that request was judged by a clock that is ahead. 0 if
   /// there is none, as in a bucket: its instant lies ahead when units are used.
   Instant newest() const { return newest_; }

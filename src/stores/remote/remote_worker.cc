@@ -367,7 +367,8 @@ void RemoteWorker::finish(PendingBatch& batch) {
   if (!asked.error().empty() && std::ranges::none_of(asked.decisions(), is_unavailable)) {
     asked.clear_error();
   }
-  // Nobody wants these. Their keys may be gone once the caller has been answered.
+  // Without an outer store, late replies have no receiver, and the keys of their requests may be
+  // destroyed once the caller has been answered.
   if (asked.outer.store == nullptr) abandon_late(batch);
   WaitingCaller* const waiter = std::exchange(batch.waiter, nullptr);
   batch.batch = Batch::complete(std::move(batch.batch));
