@@ -34,7 +34,7 @@ int run_advise_command(const advise::AdviseOptions& options) {
 void add_advise(CLI::App& app, std::function<int()>& chosen) {
   const auto options = std::make_shared<advise::AdviseOptions>();
   CLI::App* command =
-      app.add_subcommand("advise", "Read a log and say which limits would suit its traffic");
+      app.add_subcommand("advise", "Read a log and say which limits would suit its traffic.");
   command->footer(std::string(kAdviseFooter));
   add_log_options(*command, options);
   command
