@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "limiter/limiter_core.h"
-#include "waiting/sleepers.h"
 #include "waiting/wait_queues.h"
+#include "waiting/waiting_callers.h"
 
 namespace sluice {
 
@@ -35,14 +35,14 @@ class Delay : public std::enable_shared_from_this<Delay> {
   /// `wakings` is that of the outcome that granted the claims. `ask` is called when the caller may
   /// ask the store whether they are there already.
   void begin(TimePoint ready, std::span<const AcquireClaim> claims, std::uint64_t wakings,
-             const std::stop_token& stop, const ReservedLines::Ask& ask) {
+             const std::stop_token& stop, const WaitingCallers::Ask& ask) {
     ready_ = timer_->at(std::min(ready, TimerQueue::kEndOfTime - nanoseconds(1)),
                         [self = shared_from_this()] { self->end(Waking::kReady); });
     for (const AcquireClaim& claim : claims) {
       if (claim.cost == 0) continue;  // What happens to that key is none of its business.
-      sleepers_.emplace_back(claim.queues->sleepers(), claim.key, *claim.binding, wakings,
-                             [this](Waking why, nanoseconds) { end_soon(why); });
-      places_.emplace_back(claim.queues->reserved(), timer_, claim.key, ask);
+      callers_.emplace_back(
+          claim.queues->callers(), claim.key, *claim.binding, wakings,
+          [this](Waking why, nanoseconds) { end_soon(why); }, ask, timer_);
     }
     if (stop.stop_possible()) stop_.emplace(stop, [this] { end_soon(Waking::kStopped); });
   }
@@ -62,16 +62,14 @@ class Delay : public std::enable_shared_from_this<Delay> {
     const auto self = shared_from_this();
     timer_->cancel(ready_);
     stop_.reset();
-    sleepers_.clear();
-    places_.clear();
+    callers_.clear();
     std::exchange(done_, nullptr)(why);
   }
 
   const std::shared_ptr<TimerQueue> timer_;
   Done done_;
   TimerQueue::Timer ready_;
-  std::list<Sleepers::Sleeper> sleepers_;
-  std::list<ReservedLines::Place> places_;
+  std::list<WaitingCallers::Caller> callers_;
   std::optional<StopCallback> stop_;
 };
 
@@ -120,23 +118,25 @@ class Acquisition : public std::enable_shared_from_this<Acquisition> {
 
   void wait() {
     const bool too_many_wait = std::ranges::any_of(request_.claims, [](const AcquireClaim& claim) {
-      return claim.cost > 0 && claim.queues->reserved().size() >= WaitQueues::kMostWaiting;
+      return claim.cost > 0 && claim.queues->callers().size() >= WaitQueues::kMostWaiting;
     });
     if (too_many_wait) return give_up(Ended::kAnswered);
     const auto delay = std::make_shared<Delay>(
         timer_, [self = shared_from_this()](Waking why) { self->wake(why); });
     delay_ = delay;
-    const bool is_shared = request_.claim().binding->store()->answers_later();
+    // With several claims it does not ask: the units of those that were not given back would be
+    // taken twice.
+    const bool may_ask = request_.claims.size() == 1 &&
+                         granted_.decision.source == Source::kStore &&
+                         request_.claim().binding->store()->answers_later();
     delay->begin(ready_, {request_.claims.data(), request_.claims.size()}, granted_.wakings, stop_,
-                 is_shared ? [this] { return ask_early(); } : ReservedLines::Ask());
+                 may_ask ? [this] { return ask_early(); } : WaitingCallers::Ask());
   }
 
   // Asks the store whether the units are there already, since another process has given some back:
   // then it would admit the caller anew without a wait. Otherwise it denies that, and changes
-  // nothing. Returns false if the caller does not ask. (With several claims it does not: the units
-  // of those that were not given back would be taken twice.)
+  // nothing. Returns false if the units come soon: then it does not ask.
   bool ask_early() {
-    if (request_.claims.size() > 1 || granted_.decision.source != Source::kStore) return false;
     if (ready_ - timer_->now() < std::chrono::seconds(1) - kPauseForUnits) return false;
     if (std::exchange(is_asking_, true)) return true;
     const auto asked = std::make_shared<AcquireRequest>(request_);
@@ -161,7 +161,7 @@ class Acquisition : public std::enable_shared_from_this<Acquisition> {
     granted_ = outcome;
     delay->end_soon(Waking::kReady);
     const AcquireClaim& claim = asked.claim();
-    timer_->post([queues = claim.queues, key = claim.key] { queues->reserved().ask(key); });
+    timer_->post([queues = claim.queues, key = claim.key] { queues->callers().ask(key); });
   }
 
   void wake(Waking why) {

@@ -10,7 +10,7 @@
 #include "limiter/acquisition.h"
 #include "limiter/limiter_core.h"
 #include "sluice/limiter.h"
-#include "waiting/sleepers.h"
+#include "waiting/waiting_callers.h"
 
 namespace sluice {
 
@@ -75,7 +75,7 @@ class AskedClaims {
 
  private:
   const std::span<const Claim> claims_;
-  const std::uint64_t wakings_ = Sleepers::wakings();
+  const std::uint64_t wakings_ = WaitingCallers::wakings();
 };
 
 namespace {

@@ -243,7 +243,7 @@ TEST_F(ClaimsTest, ABlockDeniesNoneThatWantNothingOfItsKey) {
   await_waiting(total_, 1);
   auto reserved = wait_for(bucket);
   const auto space = store_->open_space(bucket.limit().definition());
-  while (space->attachment<WaitQueues>()->reserved().size() != 1) std::this_thread::yield();
+  while (space->attachment<WaitQueues>()->callers().size() != 1) std::this_thread::yield();
   host_.block("a", 9h);
   pass_timer_thread();
   stop_.request_stop();

@@ -11,7 +11,7 @@
 #include "algorithms/limit_definition.h"
 #include "limiter/acquisition.h"
 #include "limiter/limiter_core.h"
-#include "waiting/sleepers.h"
+#include "waiting/waiting_callers.h"
 
 namespace sluice {
 
@@ -85,7 +85,7 @@ void Limiter::check(std::span<const Ask> asks, std::span<Decision> decisions) {
 }
 
 Reservation Limiter::reserve(std::string_view key, std::int64_t cost, nanoseconds patience) {
-  const std::uint64_t wakings = Sleepers::wakings();
+  const std::uint64_t wakings = WaitingCallers::wakings();
   const BoundLimit& bound = impl_->bound();
   const Decision decision = impl_->ask(to_reserve(bound, key, cost, patience));
   return impl_->reservation(decision, bound, key, cost, decision.source, wakings);
@@ -193,7 +193,7 @@ void Limiter::async_reserve(std::string_view key, std::int64_t cost, nanoseconds
   impl_->async_ask(
       bound, request,
       [impl = impl_, &bound, key = std::string(key), cost, callback = std::move(callback),
-       wakings = Sleepers::wakings()](const Decision& decision, std::exception_ptr error) {
+       wakings = WaitingCallers::wakings()](const Decision& decision, std::exception_ptr error) {
         if (error) return callback({}, std::move(error));
         callback(impl->reservation(decision, bound, key, cost, decision.source, wakings), nullptr);
       });
@@ -204,7 +204,7 @@ Decision Limiter::acquire(std::string_view key, std::int64_t cost, nanoseconds p
                           std::stop_token stop) {
   // Before bound(): if set_limit() replaces that limit, the count has changed, and a caller that
   // then waits for reserved units asks again under the new limit.
-  const std::uint64_t wakings = Sleepers::wakings();
+  const std::uint64_t wakings = WaitingCallers::wakings();
   const BoundLimit& bound = impl_->bound();
   const Request request = to_reserve(bound, key, cost, patience);
   if (stop.stop_requested() || (cost > 0 && !impl_->queues().is_empty(key, bound.limit))) {

@@ -269,7 +269,7 @@ class WaitingCallersTest : public AcquireTest, public testing::WithParamInterfac
   void await_callers(std::size_t count) {
     if (!is_bucket()) return await_waiting(count);
     const auto queues = store_->open_space(limit_->definition())->attachment<WaitQueues>();
-    while (queues->reserved().size() != count) std::this_thread::yield();
+    while (queues->callers().size() != count) std::this_thread::yield();
   }
 
   // In a blocking call on a thread of its own, and in an asynchronous call.
@@ -430,7 +430,7 @@ TEST_F(AcquireTest, UnitsThatAResetHasForgottenAreNotReturned) {
       return acquire_all({{other, "k", 2}, {limiter, "k", 2}}, kForever, stop.get_token());
     });
     const auto queues = store_->open_space(limit_->definition())->attachment<WaitQueues>();
-    while (queues->reserved().size() != 1) std::this_thread::yield();
+    while (queues->callers().size() != 1) std::this_thread::yield();
     {
       const HeldTimerThread held;
       act(limiter);

@@ -9,7 +9,7 @@
 #include "core/instant.h"
 #include "core/safe_text.h"
 #include "sluice/store.h"
-#include "waiting/sleepers.h"
+#include "waiting/waiting_callers.h"
 
 namespace sluice {
 
@@ -56,7 +56,7 @@ bool wakes(const Request& request) {
 
 // The number is for wake(). Called before the store is asked.
 std::uint64_t begin_waking(WaitQueues& queues, const Request& request) {
-  return request.operation == Operation::kReset ? queues.sleepers().begin_reset(request.key) : 0;
+  return request.operation == Operation::kReset ? queues.callers().begin_reset(request.key) : 0;
 }
 
 // Wakes them, after the operation. Callers that have reserved units learn only of a reset that the
@@ -73,7 +73,7 @@ void wake(WaitQueues& queues, const Request& request, std::uint64_t begun, const
     return queues.blocked(request.key, denial);
   }
   if (request.operation == Operation::kReset && answer.source == Source::kStore) {
-    queues.sleepers().wake(request.key, Waking::kReset, {}, begun);
+    queues.callers().wake(request.key, Waking::kReset, {}, begun);
   }
   queues.released(request.key);
 }
@@ -154,7 +154,7 @@ void LimiterCore::async_reset(std::string_view key, DoneCallback callback) const
 void LimiterCore::set_limit(Limit limit) {
   binding_->set_limit(std::move(limit));
   // Those that wait ask again by the new limit.
-  queues_->sleepers().wake_all(*binding_, Waking::kReplaced);
+  queues_->callers().wake_all(*binding_, Waking::kReplaced);
   queues_->limit_replaced();
 }
 

@@ -127,7 +127,7 @@ void submit_requests(Store& store, std::span<const BoundLimit* const> bounds,
 class Reservation::Impl final {
  public:
   /// `bound` is the limit, the present one or a former one of `core`, under which they were taken;
-  /// `wakings` is Sleepers::wakings() before the store was asked.
+  /// `wakings` is WaitingCallers::wakings() before the store was asked.
   Impl(LimiterCore core, const BoundLimit& bound, std::string_view key, std::int64_t units,
        Source giver, std::uint64_t wakings)
       : core_(std::move(core)),

@@ -15,7 +15,7 @@
 #include "sluice/manual_clock.h"
 #include "sluice/permit.h"
 #include "testing/scripted_store.h"
-#include "waiting/sleepers.h"
+#include "waiting/waiting_callers.h"
 
 namespace sluice {
 namespace {
@@ -492,9 +492,9 @@ TEST_F(LimiterTest, AReservationIsReturnedThoughManyOtherKeysWereReset) {
   const auto reset_others = [&](std::size_t count) {
     for (std::size_t i = 0; i < count; ++i) limiter.reset(std::to_string(++last));
   };
-  reset_others(Sleepers::kMostResets / 2);
+  reset_others(WaitingCallers::kMostResets / 2);
   Reservation reservation = limiter.reserve("k", 6);
-  reset_others(Sleepers::kMostResets);
+  reset_others(WaitingCallers::kMostResets);
   EXPECT_EQ(reservation.commit(1).remaining, 9);
 }
 

@@ -15,7 +15,7 @@ Request Reservation::Impl::settling(std::int64_t actual) const {
   Request request = bound_.request(key_);
   request.operation = actual > units_ ? Operation::kCharge : Operation::kRefund;
   request.cost = std::abs(actual - units_);
-  if (actual < units_ && core_.queues().sleepers().was_reset(key_, wakings_)) request.cost = 0;
+  if (actual < units_ && core_.queues().callers().was_reset(key_, wakings_)) request.cost = 0;
   request.giver = giver_;
   return request;
 }

@@ -16,7 +16,7 @@
 #include "algorithms/limit_definition.h"
 #include "waiting/fork.h"
 #include "waiting/returns.h"
-#include "waiting/sleepers.h"
+#include "waiting/waiting_callers.h"
 
 namespace sluice {
 namespace {
@@ -70,7 +70,7 @@ Attempt make_attempt(const AcquireRequest& request, TimerQueue::TimePoint now) {
   const auto left = request.until == TimerQueue::kEndOfTime ? std::chrono::nanoseconds::max()
                                                             : request.until - now;
   Attempt attempt{
-      .outcome = {.permit = request.permit, .asked_at = now, .wakings = Sleepers::wakings()}};
+      .outcome = {.permit = request.permit, .asked_at = now, .wakings = WaitingCallers::wakings()}};
   for (const AcquireClaim& claim : request.claims) {
     const BoundLimit& bound = claim.binding->bound();
     attempt.outcome.bounds.push_back(&bound);

@@ -68,7 +68,7 @@ struct AcquireOutcome {
   /// Under which limit of each claim's binding it was asked last; empty if it was not asked. They
   /// stay valid as long as the bindings.
   boost::container::small_vector<const BoundLimit*, 1> bounds = {};
-  /// Sleepers::wakings() before the store was asked last.
+  /// WaitingCallers::wakings() before the store was asked last.
   std::uint64_t wakings = 0;
 
   bool is_granted() const { return error == nullptr && decision.allowed; }
@@ -82,10 +82,6 @@ struct AcquireOutcome {
 
 /// The retry_after of a denial if no better value is known.
 inline constexpr std::chrono::milliseconds kSoon{5};
-
-/// While a caller waits for units of a store that other processes share, the store is asked again
-/// this long after it was asked last: with the round trip, within a second.
-inline constexpr std::chrono::milliseconds kPauseForUnits{850};
 
 /// AcquireRequest::most_denial_age of a caller that waits already.
 inline constexpr std::chrono::milliseconds kMostDenialAge{100};

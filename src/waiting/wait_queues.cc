@@ -106,7 +106,7 @@ class WaitQueues::Waiter : public std::enable_shared_from_this<Waiter> {
   /// It learns of events of its claims that began after `since`, if it has several: the queue in
   /// which it waits tells it of those of one. Called when it joins a queue.
   void learn_of_events(std::uint64_t since) {
-    if (request_.claims.size() == 1 || !sleepers_.empty() || is_done()) return;
+    if (request_.claims.size() == 1 || !callers_.empty() || is_done()) return;
     for (std::size_t i = 0; i < request_.claims.size(); ++i) {
       const AcquireClaim& claim = request_.claims[i];
       if (claim.cost == 0) continue;
@@ -116,7 +116,7 @@ class WaitQueues::Waiter : public std::enable_shared_from_this<Waiter> {
           if (const auto waiter = weak.lock()) waiter->on_event(i, why, lasts);
         });
       };
-      sleepers_.emplace_back(claim.queues->sleepers(), claim.key, *claim.binding, since, wake);
+      callers_.emplace_back(claim.queues->callers(), claim.key, *claim.binding, since, wake);
     }
   }
 
@@ -152,7 +152,7 @@ class WaitQueues::Waiter : public std::enable_shared_from_this<Waiter> {
   /// this object nor the task that has called this holds a share of the store.
   void tell(const AcquireOutcome& outcome) {
     stop_.reset();
-    sleepers_.clear();
+    callers_.clear();
     timer_->post([done = std::exchange(done_, nullptr), outcome] { done(outcome); });
   }
 
@@ -192,7 +192,7 @@ class WaitQueues::Waiter : public std::enable_shared_from_this<Waiter> {
 
   const std::shared_ptr<TimerQueue> timer_;
   AcquireRequest request_;
-  std::list<Sleepers::Sleeper> sleepers_;  // One for each of several claims.
+  std::list<WaitingCallers::Caller> callers_;  // One for each of several claims.
   Done done_;
   std::optional<StopCallback> stop_;
   AcquireOutcome outcome_;
@@ -581,7 +581,7 @@ void WaitQueues::join(const std::shared_ptr<Waiter>& waiter, const std::stop_tok
   // Counted before it asks again, so that a thread that returns units after its denial finds it,
   // and wakes it.
   queues.waiting_.fetch_add(1, std::memory_order_release);
-  timer->post([waiter, stop, since = Sleepers::wakings(), queue = entry.queue] {
+  timer->post([waiter, stop, since = WaitingCallers::wakings(), queue = entry.queue] {
     waiter->stop_on(stop);
     waiter->learn_of_events(since);
     queue->join(waiter);
@@ -620,9 +620,9 @@ void WaitQueues::return_granted(const AcquireRequest& request, const AcquireOutc
     // A full store may have admitted them without a record (full=allow): then it gets nothing back.
     // Of several claims, it is not known which it has recorded. Nor does a store have a record of
     // units that a reset has forgotten.
-    const bool has_none = granted.decision.source == Source::kFull ||
-                          (!request.is_for_permit() &&
-                           claim.queues->sleepers().was_reset(claim.key, granted.wakings));
+    const bool has_none =
+        granted.decision.source == Source::kFull ||
+        (!request.is_for_permit() && claim.queues->callers().was_reset(claim.key, granted.wakings));
     back.cost = has_none ? 0 : claim.cost;
     back.operation = request.is_for_permit() ? Operation::kRelease : Operation::kRefund;
     back.permit = granted.permit;
@@ -653,7 +653,7 @@ void WaitQueues::released(std::string_view key) {
 
 void WaitQueues::blocked(std::string_view key, const Decision& denial) {
   post_to_queues(key, [denial](Queue& queue) { queue.blocked(denial); });
-  sleepers_.wake(key, Waking::kBlocked, denial.retry_after);
+  callers_.wake(key, Waking::kBlocked, denial.retry_after);
 }
 
 void WaitQueues::limit_replaced() {

@@ -14,10 +14,9 @@
 #include "core/text_hash.h"
 #include "waiting/release_fairness.h"
 #include "waiting/requests.h"
-#include "waiting/reserved_lines.h"
 #include "waiting/returns.h"
-#include "waiting/sleepers.h"
 #include "waiting/timer_thread.h"
+#include "waiting/waiting_callers.h"
 
 namespace sluice {
 
@@ -133,10 +132,8 @@ class WaitQueues final {
   void blocked(std::string_view key, const Decision& denial);
 
   ReleaseFairness& fairness() { return fairness_; }
-  /// The callers that wait for reserved units, and so are in no queue.
-  ReservedLines& reserved() { return reserved_; }
-  /// Those, and the callers that wait in a queue with several claims.
-  Sleepers& sleepers() { return sleepers_; }
+  /// The callers that wait in no queue, or in one with several claims.
+  WaitingCallers& callers() { return callers_; }
 
  private:
   struct Denial;
@@ -160,8 +157,7 @@ class WaitQueues final {
   const std::shared_ptr<TimerQueue> manual_timer_;
   std::atomic<std::size_t> waiting_{0};
   ReleaseFairness fairness_;
-  ReservedLines reserved_;
-  Sleepers sleepers_;
+  WaitingCallers callers_;
   std::mutex mutex_;
   // Guarded by mutex_:
   Queues queues_;

@@ -409,7 +409,7 @@ TEST_F(WaitQueuesTest, WhatComesTooLateIsNotReturnedAfterAReset) {
   timer_->run();
   stop.request_stop();
   timer_->run();
-  queues_->sleepers().begin_reset("k");  // The store has not answered yet.
+  queues_->callers().begin_reset("k");  // The store has not answered yet.
   answer_all();
   ASSERT_EQ(store_->asked.size(), 4U);
   EXPECT_EQ(store_->asked[2].cost, 0) << "others may have taken it since";

@@ -5,7 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -14,8 +16,13 @@
 #include <vector>
 
 #include "waiting/limit_binding.h"
+#include "waiting/timer_thread.h"
 
 namespace sluice {
+
+/// While a caller waits for units of a store that other processes share, the store is asked again
+/// this long after it was asked last: with the round trip, within a second.
+inline constexpr std::chrono::milliseconds kPauseForUnits{850};
 
 /// Why a waiting caller is woken.
 enum class Waking : std::uint8_t {
@@ -26,13 +33,21 @@ enum class Waking : std::uint8_t {
   kReplaced,  ///< Another caller of this process has replaced the limit.
 };
 
-/// The callers of this process that wait and learn of events of the keys of one space: those that
-/// have reserved units of them, and those that want units of several limits together, and wait in
-/// the queue of one. Thread-safe.
-class Sleepers {
+/// The callers of this process that wait for keys of one space and are told of events of each key:
+/// those that have reserved units, and so are in no queue, and those that want units of several
+/// limits together, and wait in the queue of one.
+///
+/// A thread that resets or blocks a key, or replaces a limit, wakes them. What other processes give
+/// back, only the store knows. So callers that have reserved units of a store that processes share
+/// `ask` it whether they may go ahead early: of each key one caller, every kPauseForUnits.
+///
+/// Thread-safe, except what is said to be called on the timer thread.
+class WaitingCallers {
  public:
   /// `lasts` is the duration of a block.
   using Wake = std::function<void(Waking why, std::chrono::nanoseconds lasts)>;
+  /// Asks the store, without waiting for the answer. Returns false if the caller need not ask.
+  using Ask = std::function<bool()>;
   /// Of so many keys that were reset last, it is known which; of at most twice as many.
   static constexpr std::size_t kMostResets = 65'536;
 
@@ -40,27 +55,40 @@ class Sleepers {
   /// wake_all(), and resets that have begun.
   static std::uint64_t wakings() { return count_.load(std::memory_order_acquire); }
 
-  /// A waiting caller, until it is destroyed. `since` is the value of wakings() before the store
-  /// was asked: `wake` is called for events that began later, at once if that was before now. It
-  /// may be called several times, with a lock held: it must be short, and must not use the
-  /// Sleepers.
-  class Sleeper {
+  /// A caller that waits for a key, until it is destroyed. It is made and destroyed on the timer
+  /// thread.
+  class Caller {
    public:
-    Sleeper(Sleepers& sleepers, std::string_view key, const LimitBinding& binding,
-            std::uint64_t since, Wake wake);
-    ~Sleeper();
-    Sleeper(const Sleeper&) = delete;
-    Sleeper& operator=(const Sleeper&) = delete;
+    /// `since` is the value of wakings() before the store was asked: `wake` is called for events
+    /// that began later, at once if that was before now. It may be called several times, on any
+    /// thread and with a lock held: it must be short. `ask` is called on the timer thread, to which
+    /// `timer` belongs; both are null if the caller never asks. Neither function may use the
+    /// WaitingCallers.
+    Caller(WaitingCallers& callers, std::string_view key, const LimitBinding& binding,
+           std::uint64_t since, Wake wake, Ask ask = nullptr,
+           const std::shared_ptr<TimerQueue>& timer = nullptr);
+    ~Caller();
+    Caller(const Caller&) = delete;
+    Caller& operator=(const Caller&) = delete;
 
    private:
-    Sleepers& sleepers_;
-    std::multimap<std::string, const Sleeper*, std::less<>>::iterator place_;
+    WaitingCallers& callers_;
+    const std::string key_;
     const LimitBinding& binding_;
     const std::uint64_t since_;
     const Wake wake_;
+    const Ask ask_;
+    std::list<const Caller*>::iterator place_;
 
-    friend class Sleepers;
+    friend class WaitingCallers;
   };
+
+  /// The number of callers. One that waits for several keys of the space counts for each.
+  std::size_t size() const { return size_.load(std::memory_order_relaxed); }
+
+  /// The first caller of the key for which `ask` returns true asks now, and one again after each
+  /// pause. Called on the timer thread.
+  void ask(std::string_view key);
 
   /// Called before the store is asked to reset the key: it may forget units from now on. The result
   /// is for wake().
@@ -80,6 +108,12 @@ class Sleepers {
   bool was_reset(std::string_view key, std::uint64_t since) const;
 
  private:
+  struct Key {
+    std::list<const Caller*> callers;   // In the order in which they came.
+    std::shared_ptr<TimerQueue> timer;  // Null if none of them has come that may ask.
+    TimerQueue::Timer next_ask;
+  };
+  using Keys = std::map<std::string, Key, std::less<>>;
   /// A call of wake() or wake_all().
   struct Event {
     std::uint64_t begun;  // Its number, counted when it began.
@@ -93,14 +127,17 @@ class Sleepers {
   using Resets = std::unordered_map<std::size_t, std::uint64_t>;
 
   static std::uint64_t begin_event() { return count_.fetch_add(1, std::memory_order_acq_rel) + 1; }
+  void ask_after_pause(Keys::iterator key);
   void remember(const Event& event);
   std::optional<Event> missed(std::string_view key, const LimitBinding& binding,
                               std::uint64_t since) const;
 
   static inline constinit std::atomic<std::uint64_t> count_{0};
+  std::atomic<std::size_t> size_{0};
   mutable std::mutex mutex_;
+  // Changed on the timer thread only, with mutex_ held; other threads hold mutex_ to read it.
+  Keys keys_;
   // Guarded by mutex_:
-  std::multimap<std::string, const Sleeper*, std::less<>> sleepers_;
   std::vector<Event> events_;    // The last ones.
   std::uint64_t forgotten_ = 0;  // The highest number of an event that is no longer in events_.
   // When the first is full, it becomes the second, and what was the second is forgotten.
