@@ -32,6 +32,14 @@ std::int64_t quota_of(const Request& request, std::size_t binding) {
   return numbers_of(request.limit->parts[binding]).quota;
 }
 
+// The same number for all patiences between which the limit makes no difference: windows and logs
+// reserve nothing, and without a patience only a leaky bucket has one of its own.
+std::int64_t patience_under(const LimitDefinition& limit, std::int64_t patience_ns) {
+  if (std::ranges::none_of(limit.parts, is_bucket)) return 0;
+  const bool has_own = std::ranges::any_of(limit.parts, delays);
+  return patience_ns == kDefaultPatience && !has_own ? 0 : patience_ns;
+}
+
 }  // namespace
 
 void LastAnswers::ToldEntry::tell(const Decision& decision, Instant at, Instant since,
@@ -49,13 +57,11 @@ void LastAnswers::ToldEntry::tell(const Decision& decision, Instant at, Instant 
 // REQUIRES: until != 0; the request takes units.
 bool LastAnswers::Denial::covers(const Request& request) const {
   assert(until != 0 && can_be_denied(request.operation, request.cost));
-  if (request.operation == Operation::kTakeUpTo) {
-    return cost == 1 && patience_ns == kDefaultPatience;
-  }
-  // Whether a default patience is none or endless, only the algorithm knows.
-  const bool as_patient = request.patience_ns == patience_ns ||
-                          (request.patience_ns >= 0 && request.patience_ns < patience_ns);
-  return as_patient && request.cost >= cost;
+  const bool is_up_to = request.operation == Operation::kTakeUpTo;
+  const std::int64_t asked =
+      patience_under(*request.limit, is_up_to ? kDefaultPatience : request.patience_ns);
+  const bool as_patient = asked == patience_ns || (asked >= 0 && asked < patience_ns);
+  return as_patient && (is_up_to ? 1 : request.cost) >= cost;
 }
 
 bool LastAnswers::Denial::is_over(const Request& request, const Decision& answer) const {
@@ -107,13 +113,14 @@ void LastAnswers::record(const KeyName& name, const Request& request, const Deci
   if (is_denial) {
     note_denial(shard, *sent);
     entry->may_be_denied = true;
-    denials_.find_or_add(number, tag_of(name), at) = {.tag = tag_of(name),
-                                                      .sent_at = *sent,
-                                                      .until = add_wait(*sent, told.retry_after),
-                                                      .cost = request.cost,
-                                                      .patience_ns = request.patience_ns,
-                                                      .numbers = numbers_hash(request),
-                                                      .binding = told.binding};
+    denials_.find_or_add(number, tag_of(name), at) = {
+        .tag = tag_of(name),
+        .sent_at = *sent,
+        .until = add_wait(*sent, told.retry_after),
+        .cost = request.cost,
+        .patience_ns = patience_under(*request.limit, request.patience_ns),
+        .numbers = numbers_hash(request),
+        .binding = told.binding};
   } else if (sent && told.allowed && !may_be_old) {
     Denial* const denial = denial_of(name, *entry);
     if (denial != nullptr && denial->until != 0 && denial->is_over(request, told)) {
