@@ -2,13 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <functional>
 #include <list>
 #include <span>
-#include <system_error>
 #include <utility>
 
 #include "limiter/limiter_core.h"
@@ -216,11 +214,9 @@ Decision acquire(AcquireRequest request, std::optional<AcquireOutcome> asked,
       WaitQueues::acquire_blocking(request, false, std::move(asked), stop);
   if (is_over(outcome)) return outcome.decision;
   std::shared_ptr<TimerQueue> timer;
-  try {
-    timer = request.claim().queues->timer();
-  } catch (const std::system_error&) {
+  if (const auto error = error_in([&] { timer = request.claim().queues->timer(); })) {
     WaitQueues::return_granted(request, outcome, nullptr);
-    throw;
+    std::rethrow_exception(error);
   }
   using Answer = std::pair<Decision, std::exception_ptr>;
   const auto [decision, error] = block_until_called<Answer>(timer, [&](const auto& called) {

@@ -16,7 +16,7 @@ class ConcurrencyLimiter::Impl final : public LimiterCore {
  public:
   Impl(std::shared_ptr<Store> store, Limit limit)
       : LimiterCore(std::move(store), std::move(limit), LimitBinding::Kind::kPermits),
-        leases_(std::make_shared<LeaseKeeper>(binding(), shared_queues(), timer())) {}
+        leases_(std::make_shared<LeaseKeeper>(binding())) {}
 
   TimePoint end_of(nanoseconds patience) const { return TimerQueue::later(now(), patience); }
 

@@ -21,7 +21,6 @@ using std::chrono::nanoseconds;
 
 // As many at once need no memory from the system.
 constexpr std::size_t kUsualBatch = 64;
-constexpr nanoseconds kNoWait{0};
 
 Request to_reserve(const BoundLimit& bound, std::string_view key, std::int64_t cost,
                    nanoseconds patience) {
@@ -47,6 +46,19 @@ void read_asks(const BoundLimit& bound, std::span<const Ask> asks, std::span<Req
   }
 }
 
+// Limiter::acquire() for a caller that may have to wait; not inlined, for the sake of those that
+// need not. `asked` is the outcome, if it has asked the store: without reading the clock, so its
+// timeout begins here, after the answer, and the store counts as asked now.
+[[gnu::noinline]] Decision acquire_or_wait(const LimiterCore& core, std::string_view key,
+                                           std::int64_t cost, nanoseconds patience,
+                                           std::optional<AcquireOutcome> asked,
+                                           const std::stop_token& stop) {
+  const TimerQueue::TimePoint begun = core.now();
+  if (asked) asked->asked_at = begun;
+  return acquire({core.claim(key, cost), TimerQueue::later(begun, patience)}, std::move(asked),
+                 stop);
+}
+
 }  // namespace
 
 Limiter::Limiter(std::shared_ptr<Store> store, Limit limit)
@@ -56,17 +68,6 @@ Limiter::Limiter(std::shared_ptr<Store> store, Limit limit)
 Limiter::~Limiter() = default;
 Limiter::Limiter(Limiter&&) noexcept = default;
 Limiter& Limiter::operator=(Limiter&&) noexcept = default;
-
-// acquire() asks the store without reading the clock. So the timeout begins here, after that
-// answer, and the store counts as asked now.
-Decision Limiter::Impl::wait(std::string_view key, std::int64_t cost, nanoseconds patience,
-                             std::optional<AcquireOutcome> asked,
-                             const std::stop_token& stop) const {
-  const TimerQueue::TimePoint begun = now();
-  if (asked) asked->asked_at = begun;
-  return sluice::acquire({claim(key, cost), TimerQueue::later(begun, patience)}, std::move(asked),
-                         stop);
-}
 
 Decision Limiter::check(std::string_view key, std::int64_t cost) {
   return impl_->store().decide_one(to_take(impl_->bound(), key, cost));
@@ -208,13 +209,13 @@ Decision Limiter::acquire(std::string_view key, std::int64_t cost, nanoseconds p
   const BoundLimit& bound = impl_->bound();
   const Request request = to_reserve(bound, key, cost, patience);
   if (stop.stop_requested() || (cost > 0 && !impl_->queues().is_empty(key, bound.limit))) {
-    return impl_->wait(key, cost, patience, std::nullopt, stop);
+    return acquire_or_wait(*impl_, key, cost, patience, std::nullopt, stop);
   }
   const Decision decision = impl_->store().decide_one(request);
-  if (decision.allowed && decision.delay == kNoWait) [[likely]]
+  if (decision.allowed && decision.delay == nanoseconds(0)) [[likely]]
     return decision;
   AcquireOutcome asked{.decision = decision, .bounds = {&bound}, .wakings = wakings};
-  return impl_->wait(key, cost, patience, std::move(asked), stop);
+  return acquire_or_wait(*impl_, key, cost, patience, std::move(asked), stop);
 }
 
 void Limiter::async_acquire(std::string_view key, std::int64_t cost, nanoseconds patience,

@@ -73,7 +73,7 @@ void wake(WaitQueues& queues, const Request& request, std::uint64_t begun, const
     return queues.blocked(request.key, denial);
   }
   if (request.operation == Operation::kReset && answer.source == Source::kStore) {
-    queues.callers().wake(request.key, Waking::kReset, {}, begun);
+    queues.callers().wake(request.key, Waking::kAskAgain, {}, begun);
   }
   queues.released(request.key);
 }
@@ -154,7 +154,7 @@ void LimiterCore::async_reset(std::string_view key, DoneCallback callback) const
 void LimiterCore::set_limit(Limit limit) {
   binding_->set_limit(std::move(limit));
   // Those that wait ask again by the new limit.
-  queues_->callers().wake_all(*binding_, Waking::kReplaced);
+  queues_->callers().wake_all(*binding_);
   queues_->limit_replaced();
 }
 

@@ -77,7 +77,6 @@ class LimiterCore {
   Store& store() const { return *binding_->store(); }
   /// The queues of waiting callers, the same for all spaces that the limit has had.
   WaitQueues& queues() const { return *queues_; }
-  const std::shared_ptr<WaitQueues>& shared_queues() const { return queues_; }
 
   /// The time by which callers wait, and its timer. The clock of the process, unless the store goes
   /// by a ManualClock.
@@ -168,11 +167,6 @@ class Limiter::Impl final : public LimiterCore {
     if (!decision.allowed) return {decision, nullptr};
     return {decision, std::make_unique<Reservation::Impl>(*this, bound, key, cost, giver, wakings)};
   }
-
-  /// Limiter::acquire() for a caller that may have to wait. `asked` is the outcome, if it has asked
-  /// the store. A function of its own, so that callers that need not wait do not pay for it.
-  Decision wait(std::string_view key, std::int64_t cost, std::chrono::nanoseconds patience,
-                std::optional<AcquireOutcome> asked, const std::stop_token& stop) const;
 };
 
 }  // namespace sluice

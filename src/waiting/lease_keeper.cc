@@ -26,11 +26,10 @@ nanoseconds until_next_try(nanoseconds lease) {
 
 }  // namespace
 
-LeaseKeeper::LeaseKeeper(std::shared_ptr<const LimitBinding> binding,
-                         std::shared_ptr<WaitQueues> queues, std::shared_ptr<TimerQueue> timer)
+LeaseKeeper::LeaseKeeper(std::shared_ptr<const LimitBinding> binding)
     : binding_(std::move(binding)),
-      queues_(std::move(queues)),
-      timer_(std::move(timer)),
+      queues_(binding_->bound().space->attachment<WaitQueues>()),
+      timer_(queues_->timer()),
       is_shared_(binding_->store()->answers_later()) {}
 
 // The timer of the last permit would stay for a third of its lease. In a child of fork(), a thread

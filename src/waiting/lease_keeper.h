@@ -1,7 +1,6 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -11,7 +10,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "core/store.h"
@@ -44,9 +42,9 @@ class LeaseKeeper : public std::enable_shared_from_this<LeaseKeeper> {
   /// and the answers to a batch come together.
   static constexpr std::size_t kMostTogether = 128;
 
-  /// `binding` must be to a limit of permits; `queues` are the queues of its space.
-  LeaseKeeper(std::shared_ptr<const LimitBinding> binding, std::shared_ptr<WaitQueues> queues,
-              std::shared_ptr<TimerQueue> timer);
+  /// `binding` must be to a limit of permits. Renews by the time and timer of the queues of its
+  /// space. Throws std::system_error if the system cannot start the timer thread.
+  explicit LeaseKeeper(std::shared_ptr<const LimitBinding> binding);
   ~LeaseKeeper();
   LeaseKeeper(const LeaseKeeper&) = delete;
   LeaseKeeper& operator=(const LeaseKeeper&) = delete;

@@ -34,6 +34,11 @@ class LeaseKeeperTest : public testing::Test {
     return leases_.back();
   }
 
+  std::shared_ptr<LeaseKeeper> make_keeper(const std::shared_ptr<TimerQueue>& timer) {
+    binding_->bound().space->attachment<WaitQueues>(timer);
+    return std::make_shared<LeaseKeeper>(binding_);
+  }
+
   /// The permits for which this was asked since the last call.
   std::vector<PermitId> asked(Operation operation) {
     std::vector<PermitId> permits;
@@ -64,8 +69,7 @@ class LeaseKeeperTest : public testing::Test {
   std::shared_ptr<LimitBinding> binding_ = std::make_shared<LimitBinding>(
       store_, Limit("concurrency 4 lease=60s", "jobs"), LimitBinding::Kind::kPermits);
   std::vector<std::shared_ptr<Lease>> leases_;
-  std::shared_ptr<LeaseKeeper> keeper_ = std::make_shared<LeaseKeeper>(
-      binding_, binding_->bound().space->attachment<WaitQueues>(), timer_);
+  std::shared_ptr<LeaseKeeper> keeper_ = make_keeper(timer_);
 };
 
 TEST_F(LeaseKeeperTest, RenewsEachThirdOfALease) {
@@ -379,9 +383,9 @@ class TooLateTimerQueue final : public TimerQueue {
 };
 
 TEST_F(LeaseKeeperTest, ATimerThatIsReplacedTooLateLeavesNoFurtherOnes) {
-  keeper_ =
-      std::make_shared<LeaseKeeper>(binding_, binding_->bound().space->attachment<WaitQueues>(),
-                                    std::make_shared<TooLateTimerQueue>(timer_));
+  binding_ = std::make_shared<LimitBinding>(store_, Limit("concurrency 4 lease=60s", "others"),
+                                            LimitBinding::Kind::kPermits);
+  keeper_ = make_keeper(std::make_shared<TooLateTimerQueue>(timer_));
   const auto later = hold(1);
   const auto earlier = hold(2, Source::kStore, 1s);
   EXPECT_EQ(timer_->timers(), 2U);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <list>
 #include <random>
-#include <stdexcept>
 #include <utility>
 
 #include "algorithms/limit_definition.h"

@@ -77,12 +77,12 @@ void WaitingCallers::wake(std::string_view key, Waking why, std::chrono::nanosec
   }
 }
 
-void WaitingCallers::wake_all(const LimitBinding& binding, Waking why) {
+void WaitingCallers::wake_all(const LimitBinding& binding) {
   const std::lock_guard lock(mutex_);
-  remember({begin_event(), why, {}, 0, &binding});
+  remember({begin_event(), Waking::kAskAgain, {}, 0, &binding});
   for (const auto& [name, key] : keys_) {
     for (const Caller* caller : key.callers) {
-      if (&caller->binding_ == &binding) caller->wake_(why, {});
+      if (&caller->binding_ == &binding) caller->wake_(Waking::kAskAgain, {});
     }
   }
 }
@@ -107,13 +107,12 @@ void WaitingCallers::remember(const Event& event) {
   events_.push_back(event);
 }
 
-// The first event since then that concerns the caller. If events were dropped, kReplaced: the
-// caller returns its units and asks again.
+// The first event since then that concerns the caller. If events were dropped, it asks again.
 std::optional<WaitingCallers::Event> WaitingCallers::missed(std::string_view key,
                                                             const LimitBinding& binding,
                                                             std::uint64_t since) const {
   if (wakings() == since) return std::nullopt;
-  if (forgotten_ > since) return Event{forgotten_, Waking::kReplaced, {}, 0, nullptr};
+  if (forgotten_ > since) return Event{forgotten_, Waking::kAskAgain, {}, 0, nullptr};
   const std::size_t key_hash = std::hash<std::string_view>()(key);
   for (const Event& event : events_) {
     if (event.begun <= since) continue;

@@ -28,9 +28,8 @@ inline constexpr std::chrono::milliseconds kPauseForUnits{850};
 enum class Waking : std::uint8_t {
   kReady,     ///< The units are there: the caller may go ahead.
   kStopped,   ///< The caller's stop token was requested to stop.
-  kReset,     ///< Another caller of this process has reset the key: the reservation is forgotten.
   kBlocked,   ///< Another caller of this process has blocked the key.
-  kReplaced,  ///< Another caller of this process has replaced the limit.
+  kAskAgain,  ///< Another caller of this process has reset the key, or replaced the limit.
 };
 
 /// The callers of this process that wait for keys of one space and are told of events of each key:
@@ -98,8 +97,8 @@ class WaitingCallers {
   /// that asked during a reset keep their reservations: the store may have made them after it.)
   void wake(std::string_view key, Waking why, std::chrono::nanoseconds lasts = {},
             std::uint64_t begun = begin_event());
-  /// Wakes the callers that wait under this limit.
-  void wake_all(const LimitBinding& binding, Waking why);
+  /// Wakes the callers that wait under this limit: it was replaced.
+  void wake_all(const LimitBinding& binding);
 
   /// Whether a reset in this process may have forgotten units of the key: then a refund would
   /// return units that others have taken since. `since` is the value of wakings() before the store

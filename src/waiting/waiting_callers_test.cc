@@ -45,8 +45,8 @@ TEST(WaitingCallers, RememberTheLastResetThatBegan) {
   WaitingCallers callers;
   const auto first = callers.begin_reset("k");
   const auto second = callers.begin_reset("k");
-  callers.wake("k", Waking::kReset, {}, second);
-  callers.wake("k", Waking::kReset, {}, first);
+  callers.wake("k", Waking::kAskAgain, {}, second);
+  callers.wake("k", Waking::kAskAgain, {}, first);
   EXPECT_TRUE(callers.was_reset("k", first));
   EXPECT_FALSE(callers.was_reset("k", second));
 }
