@@ -192,13 +192,16 @@ TEST_F(ReservedUnitsTest, OfACallerWithSeveralClaimsAreNotAskedFor) {
   AcquireRequest request(claim(hourly, *hourly_space), timer_->after(1h));
   request.claims.push_back(claim(*limit_, *space_));
   acquire_later(std::move(request), {}, [&](const Decision& decision, const std::exception_ptr&) {
-    (decision.allowed ? granted_ : denied_).push_back(1);
+    (decision.allowed ? granted_ : denied_).push_back(0);
   });
   timer_->run();
   answer();
+  come();
   do_elsewhere(Operation::kReset, 1);
+  pass_and_answer(850ms);
+  EXPECT_THAT(granted_, ElementsAre(1)) << "the one behind it asks";
   pass_and_answer(10s);
-  EXPECT_THAT(granted_, ElementsAre(1));
+  EXPECT_THAT(granted_, ElementsAre(1, 0));
   const Request peeked{
       .limit = &hourly.definition(), .space = hourly_space.get(), .key = "k", .cost = 0};
   EXPECT_EQ(store_->decide_one(peeked).remaining, 4);
