@@ -29,12 +29,12 @@ class LoneRecords {
   }
   /// Moves the key's records into another block.
   bool move() {
-    asked_ = 0;
+    is_due_ = false;
     return records_.renew(0, [&](auto visit) { visit(cell); });
   }
   Records& records() { return records_; }
   /// Whether much of the block is free. REQUIRES: a record has been allocated.
-  bool is_due() const { return asked_ > 0; }
+  bool is_due() const { return is_due_; }
   const Records::Block& block() const { return *block_; }
 
   /// Nothing more can be allocated.
@@ -49,8 +49,8 @@ class LoneRecords {
   Budget budget_;
   std::size_t ballast_ = 0;
   Records::Block* block_ = nullptr;
-  std::uint32_t asked_ = 0;
-  Records records_{budget_, block_, asked_};
+  bool is_due_ = false;
+  Records records_{budget_, block_, is_due_};
 };
 
 }  // namespace sluice::memory

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
-#include <limits>
 #include <new>
 #include <utility>
 
@@ -117,8 +116,7 @@ void Records::release_one(Record* record) {
   first = static_cast<std::uint32_t>(static_cast<std::size_t>(offset) / kWordBytes);
   block_->live -= bytes;
   budget_.uncharge(bytes + kOverheadBytes);
-  // Below 2^31, so that the shard may go on counting.
-  if (is_wasteful()) asked_ = std::numeric_limits<std::int32_t>::max();
+  if (is_wasteful()) is_due_ = true;
 }
 
 void Records::release(Cell cell) {

@@ -93,10 +93,10 @@ class Records {
     std::array<std::uint32_t, 16> freed{};
   };
 
-  /// For a shard with this block, null if it has none yet. `asked` is made large if the block
-  /// should be renewed since many of its records have been freed.
-  Records(Budget& budget, Block*& block, std::uint32_t& asked)
-      : budget_(budget), block_(block), asked_(asked) {}
+  /// For a shard with this block, null if it has none yet. Sets `is_due` if the block should be
+  /// renewed since many of its records have been freed.
+  Records(Budget& budget, Block*& block, bool& is_due)
+      : budget_(budget), block_(block), is_due_(is_due) {}
 
   /// Null if the budget has no room, if the system has no memory, or if lacks_place().
   Record* allocate(RecordKind kind, std::size_t bytes);
@@ -156,7 +156,7 @@ class Records {
 
   Budget& budget_;
   Block*& block_;
-  std::uint32_t& asked_;
+  bool& is_due_;
 };
 
 }  // namespace sluice::memory

@@ -103,7 +103,7 @@ class alignas(64) Shard {
       Cell* cell = reinterpret_cast<Cell*>(lines) + last_;
       if (*(cell - Line::kSlots) == tag) return cell;
     }
-    ++asked_;
+    if (++asked_ % kAskedUntilDue == 0) is_due_ = true;
     const std::uint32_t count = line_count();
     for (std::uint32_t i = home(tag, count);; i = next(i, count)) {
       Line& line = lines[i];
@@ -229,7 +229,7 @@ class alignas(64) Shard {
   }
 
   /// Where the cells' records are. It refers to the shard, and is valid as long.
-  Records records(Budget& budget) { return {budget, records_, asked_}; }
+  Records records(Budget& budget) { return {budget, records_, is_due_}; }
   /// If a record found no place that there is room for, makes place for it, or for so many bytes.
   /// Moves all records. Returns false if there was place, or if there is no memory.
   bool make_place(Budget& budget, std::size_t bytes = 0) {
@@ -243,9 +243,9 @@ class alignas(64) Shard {
   /// Frees the lines; the caller has released the cells.
   void release(Budget& budget);
 
-  /// True once find() has been asked some times for another tag than before, or if much of the
-  /// records has been freed: it is time for Table::look_after().
-  bool is_due() const { return asked_ >= kAskedUntilDue; }
+  /// Whether it is time for Table::look_after(): find() has been asked some times for another tag
+  /// than before, or much of the records has been freed.
+  bool is_due() const { return is_due_; }
 
   /// What Table::look_after() has seen lately.
   struct Sample {
@@ -254,7 +254,7 @@ class alignas(64) Shard {
     std::uint32_t fresh = 0;
   };
   Sample sample;
-  void looked_after() { asked_ = 0; }
+  void looked_after() { is_due_ = false; }
 
  private:
   static constexpr std::uint32_t kMostPerLine = 3;
@@ -308,7 +308,8 @@ class alignas(64) Shard {
   std::uint32_t last_half_ = 0;        // Half of the tag that was found last.
   std::uint32_t last_ = Line::kSlots;  // The index of its cell, in words from the first line.
   std::uint32_t sweep_at_ = 0;
-  std::uint32_t asked_ = 0;
+  std::uint16_t asked_ = 0;  // How often for another tag than before, modulo 2^16.
+  bool is_due_ = false;
 };
 static_assert(sizeof(Shard) == 64);
 
