@@ -37,6 +37,19 @@ std::uint32_t& freed_list(Records::Block& block, std::size_t bytes) {
   return block.freed[bytes / kWordBytes % block.freed.size()];
 }
 
+// Tells the address sanitizer which bytes of a block are free. Without it, the compiler drops the
+// loop.
+void mark_free(Records::Block& block) {
+  for (const std::uint32_t first : block.freed) {
+    for (std::uint32_t offset = first; offset != 0;) {
+      auto* freed = at<Freed>(block, offset * kWordBytes);
+      ASAN_POISON_MEMORY_REGION(freed + 1, freed->bytes - sizeof *freed);
+      offset = freed->next;
+    }
+  }
+  ASAN_POISON_MEMORY_REGION(at<void>(block, block.end), block.bytes - block.end);
+}
+
 // Takes bytes from the end of a block that has them.
 void* append(Records::Block& block, std::size_t bytes) {
   void* place = at<void>(block, block.end);
@@ -136,7 +149,7 @@ Records::Block* Records::make_block(std::size_t bytes) {
   void* memory = Budget::take_pages(bytes);
   if (memory == nullptr) return nullptr;
   auto* block = new (memory) Block{.bytes = bytes, .end = sizeof(Block)};
-  ASAN_POISON_MEMORY_REGION(block + 1, bytes - sizeof(Block));
+  mark_free(*block);
   return block;
 }
 
@@ -149,11 +162,12 @@ bool Records::extend(std::size_t bytes) {
   if (freed > block_->live / (2 * kSlack) || bytes <= block_->bytes) return false;
   ASAN_UNPOISON_MEMORY_REGION(block_, block_->bytes);
   void* memory = Budget::extend_pages(block_, block_->bytes, bytes);
-  if (memory == nullptr) return false;
-  block_ = static_cast<Block*>(memory);
-  block_->bytes = bytes;
-  ASAN_POISON_MEMORY_REGION(at<void>(*block_, block_->end), bytes - block_->end);
-  return true;
+  if (memory != nullptr) {
+    block_ = static_cast<Block*>(memory);
+    block_->bytes = bytes;
+  }
+  mark_free(*block_);
+  return memory != nullptr;
 }
 
 // Makes a cell refer to its record, which has moved with its block, and likewise the cells in that.
