@@ -89,7 +89,7 @@ class RoundedUse {
 
 /// Gives an id to each limit that judges a store's keys: one for each space and, if its numbers
 /// vary, one for each RoundedUse that keys of the space have had (for each part of an `&`): at
-/// first with many bits and, once there are some hundred, with few. Where there is no room for
+/// first with many bits and, once there are a thousand, with few. Where there is no room for
 /// more, keys are judged as denying until they are fresh. The ids are taken while a caller holds
 /// the space or it has keys. Thread-safe.
 class LimitTable : public std::enable_shared_from_this<LimitTable> {
@@ -219,7 +219,7 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
 
   // The first sets of numbers of a space have as many bits as there is room for in the codes, but
   // not more than an expression can say, for snapshots.
-  static constexpr std::size_t kFineSets = 256;
+  static constexpr std::size_t kFineSets = 1024;
   // There are fewer sets of 6 bits for one part.
   static constexpr std::size_t kMostSets = kFineSets + 2048;
   static int bits_of(std::size_t parts, bool fine) {

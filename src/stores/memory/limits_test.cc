@@ -82,10 +82,12 @@ TEST(Limits, WithoutANameLeaveRoomForNamesAndForNumbersThatVary) {
   }
 }
 
-// A key with numbers that no other key has, a burst of number + 1, uses up so much of it.
-Decision take_of_own(MemoryStore& store, Space& space, std::size_t number, std::int64_t cost) {
+// A key with numbers of its own uses up so much of its burst.
+Decision take_of_own(MemoryStore& store, Space& space, std::size_t number, std::size_t burst,
+                     std::size_t units) {
   LimitDefinition limit;
-  limit.parts = {Part<TokenBucket>{{*bucket_params(1, kMinuteNs, static_cast<int>(number) + 1)}}};
+  limit.parts = {Part<TokenBucket>{{*bucket_params(1, kMinuteNs, static_cast<int>(burst))}}};
+  const auto cost = static_cast<std::int64_t>(units);
   const std::string key = key_name(number);
   return store.decide_one({.limit = &limit, .space = &space, .key = key, .cost = cost}, kStart);
 }
@@ -95,16 +97,24 @@ TEST(NumbersOfEachKey, LeaveRoomForAnyNewKeyAndAreThoseByWhichItIsJudged) {
   constexpr std::size_t kDenying = 30'000;
   MemoryStore store({.max_bytes = 4 * kMiB, .table = {.secret = HashSecret::fixed()}});
   const auto space = store.open_space(varying("token_bucket 1/1s"));
-  const auto use_up = [&](std::size_t i) {
-    return take_of_own(store, *space, i, static_cast<std::int64_t>(i) + 1);
-  };
+  const auto use_up = [&](std::size_t i) { return take_of_own(store, *space, i, i + 1, i + 1); };
   for (std::size_t i = 0; i < kDenying; ++i) ASSERT_TRUE(use_up(i).allowed) << i;
   EXPECT_EQ(store.counters().evicted, 0U) << "there was room for all";
   // More keys than there is room for, each with some units left.
   for (std::size_t i = kDenying; store.counters().evicted < 50'000; ++i) {
-    ASSERT_TRUE(take_of_own(store, *space, i, static_cast<std::int64_t>(i) / 2).allowed) << i;
+    ASSERT_TRUE(take_of_own(store, *space, i, i + 1, i / 2).allowed) << i;
   }
   for (std::size_t i = 0; i < kDenying; ++i) ASSERT_FALSE(use_up(i).allowed) << i;
+}
+
+// A key with one unit left does not deny, so it gives way to a new one.
+TEST(NumbersOfEachKey, OfAThousandSetsAreNotRounded) {
+  MemoryStore store(small_store());
+  const auto space = store.open_space(varying("token_bucket 1/1s"));
+  for (std::size_t i = 0; store.counters().evicted < 10'000; ++i) {
+    const std::size_t burst = 2 + i % 1'000;
+    ASSERT_TRUE(take_of_own(store, *space, i, burst, burst - 1).allowed) << i;
+  }
 }
 
 // More sets of numbers than there is room for, of many spaces, as with INCREX: no key that denies
