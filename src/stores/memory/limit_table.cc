@@ -147,8 +147,10 @@ bool LimitTable::begin_to_vary(LimitId space, MemorySpace* handle) {
     const PartList& parts = *row(space).parts.load(std::memory_order_relaxed);
     const std::size_t bytes = bytes_of_numbers(parts) + sizeof(Lists);
     if (!has_room(bytes)) return false;
-    data.strictest = use_row(with_used(parts, [](const AnyPart&) { return 0; }), bytes, space);
-    data.numbers = std::make_unique<Lists>();
+    auto numbers = std::make_unique<Lists>();
+    const auto none = [](const AnyPart&) { return 0; };
+    data.strictest = add_numbers(space, *numbers, with_used(parts, none), bytes);
+    data.numbers = std::move(numbers);
   }
   if (handle != nullptr) handle->numbers_.store(data.numbers.get(), std::memory_order_release);
   return true;
@@ -164,7 +166,11 @@ LimitTable::Image LimitTable::image_of(LimitId id, const PartList& parts) {
   const std::lock_guard lock(mutex_);
   const LimitId number = row(id).space;
   const SpaceData& space = *row(number).data;
-  return {.space = number, .made = space.made, .name = space.name, .parts = parts};
+  return {.space = number,
+          .made = space.made,
+          .name = space.name,
+          .parts = parts,
+          .strictest = number == id ? space.strictest : LimitId{0}};
 }
 
 LimitId LimitTable::restore(const Image& image, LimitId space) {
@@ -223,20 +229,25 @@ LimitId LimitTable::id_of(const MemorySpace& space, const LimitDefinition& limit
 // The row of these numbers of the space or, if there is no room for it, the strictest one.
 LimitId LimitTable::numbers_row(LimitId space, const PartList& parts) {
   SpaceData& data = *row(space).data;
-  LimitId id = find_numbers(*data.numbers, parts);
-  if (id != 0) return id;
+  if (const LimitId id = find_numbers(*data.numbers, parts)) return id;
   if (data.sets == kMostSets) {
     data.numbers->beyond.store(data.strictest, std::memory_order_release);
     return data.strictest;
   }
   const std::size_t bytes = bytes_of_numbers(parts);
   if (!has_room(bytes, 8)) return data.strictest;
-  const bool fine = data.sets++ < kFineSets;
+  return add_numbers(space, *data.numbers, parts, bytes);
+}
+
+// Another row of numbers, rounded down. REQUIRES: there is room.
+LimitId LimitTable::add_numbers(LimitId space, Lists& lists, const PartList& parts,
+                                std::size_t bytes) {
+  const bool fine = row(space).data->sets++ < kFineSets;
   const int bits = bits_of(parts.size(), fine);
   const auto used = [bits](const AnyPart& part) { return RoundedUse(part, bits).used(); };
-  id = use_row(with_used(parts, used), bytes, space);
+  const LimitId id = use_row(with_used(parts, used), bytes, space);
   const Codes codes = codes_of(parts, fine);
-  std::atomic<LimitId>& list = list_of(*data.numbers, codes);
+  std::atomic<LimitId>& list = list_of(lists, codes);
   row(id).codes = codes;
   row(id).next = list.load(std::memory_order_relaxed);
   list.store(id, std::memory_order_release);
@@ -295,7 +306,6 @@ void LimitTable::drop_unused(LimitId space) {
   const auto found = ids_.find(dropped.data->name);
   if (found != ids_.end() && found->second == space) ids_.erase(found);
   if (const auto lists = std::move(dropped.data->numbers)) {
-    free_row(dropped.data->strictest);
     for (LimitId id : lists->first) {
       while (id != 0) free_row(std::exchange(id, row(id).next));
     }

@@ -165,6 +165,9 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
     std::uint64_t made = 0;
     std::string name = {};  // Of the space.
     std::vector<AnyPart> parts = {};
+    // Of a space whose numbers vary: one of its numbers. 0 otherwise. To make that again in
+    // another table makes the space's numbers vary there, too.
+    LimitId strictest = 0;
   };
   Image image_of(LimitId id, const std::vector<AnyPart>& parts);
   /// Makes a limit again: one of the numbers of `space`, which has been made again before, or, if
@@ -191,7 +194,7 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
     bool was_held = false;   // Not if it has only been restored.
     // Not null once the numbers vary. A row in them stays as long as the space.
     std::unique_ptr<Lists> numbers = nullptr;
-    // Then a row by which a key denies until it is fresh: for numbers that have no row.
+    // Then the one of them by which a key denies until it is fresh: for numbers that have no row.
     LimitId strictest = 0;
     std::size_t sets = 0;  // In `numbers`.
   };
@@ -254,6 +257,7 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
   [[noreturn]] void refuse() const;
   LimitId add_row(std::string name, const PartList& parts);
   LimitId numbers_row(LimitId space, const PartList& parts);
+  LimitId add_numbers(LimitId space, Lists& lists, const PartList& parts, std::size_t bytes);
   LimitId use_row(PartList parts, std::size_t bytes, LimitId space);
   void free_row(LimitId id);
   bool begin_to_vary(LimitId space, MemorySpace* handle);

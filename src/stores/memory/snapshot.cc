@@ -153,19 +153,20 @@ class Writer {
     ++keys_;
   }
 
-  // Keeps the limit's number until the end, so that no other limit gets it meanwhile.
-  void keep_limit(LimitId id, const std::vector<AnyPart>& parts) {
+  // Keeps the limit's id until the end, so that no other limit gets it meanwhile. If another thread
+  // has replaced its space meanwhile, any numbers of its kind will do.
+  void keep_limit(LimitId id, const std::vector<AnyPart>& of_its_kind) {
     if (is_kept_[id]) return;
-    LimitTable::Image image = limits_.image_of(id, parts);
-    if (image.space != id) {
-      // If another thread has replaced the space meanwhile, any numbers of its kind will do.
-      const auto& of_space = limits_.parts(image.space);
-      keep_limit(image.space, of_space.empty() ? parts : of_space);
-    }
     is_kept_[id] = true;
+    const auto& own = limits_.parts(id);
+    const auto& parts = own.empty() ? of_its_kind : own;
+    const LimitTable::Image image = limits_.image_of(id, parts);
+    if (image.space != id) keep_limit(image.space, parts);
     kept_.push_back(id);
     limits_.add_key(id);
-    new_limits_.emplace_back(id, std::move(image));
+    new_limits_.emplace_back(id, image);
+    // Even if no key has numbers of its own yet, the loaded keys must not get those of a caller.
+    if (image.strictest != 0) keep_limit(image.strictest, parts);
   }
 
   // Touches the pages, too, so that this is not left to the copying with the lock.

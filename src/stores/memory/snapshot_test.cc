@@ -82,9 +82,13 @@ TEST(Snapshot, ARestartedStoreDecidesAsOneThatWasNeverAway) {
     auto restarting = std::make_unique<MemoryStore>();
     std::vector<LimitedKeys> one;
     std::vector<LimitedKeys> other;
-    const auto open = [](MemoryStore& store, std::vector<LimitedKeys>& limits) {
+    const auto open = [&](MemoryStore& store, std::vector<LimitedKeys>& limits) {
       limits.clear();
-      for (const auto& expression : kExpressions) limits.emplace_back(store, expression);
+      for (const auto& expression : kExpressions) {
+        LimitDefinition limit = Limit(expression).definition();
+        limit.varies = seed % 2 == 1;
+        limits.emplace_back(store, limit);
+      }
     };
     open(steady, one);
     open(*restarting, other);
@@ -193,6 +197,26 @@ TEST(Snapshot, KeysOfALimitThatChangedMeanwhileAreJudgedByItsNewNumbers) {
     ASSERT_FALSE(one.take("own" + key_name(i), kStart).allowed) << i;
   }
   EXPECT_EQ(again.counters().without_room, 0U) << "keys were denied for lack of room";
+}
+
+// As if the store had never been away, which knows that the numbers vary.
+TEST(Snapshot, KeysOfOnePlanAreNotJudgedByTheNumbersOfAnother) {
+  constexpr const char* kOne = "token_bucket 1/1h";
+  constexpr const char* kMany = "token_bucket 1000/1h burst=3000";
+  MemoryStore store(small_store());
+  LimitedKeys one(store, kOne, "api");
+  for (std::uint64_t i = 0; i < 500; ++i) one.take("own" + key_name(i), kStart);
+  const LimitedKeys many(store, kMany, "api");
+  MemoryStore again(small_store());
+  load(again, kStart, written(store, kStart));
+  LimitedKeys many_again(again, kMany, "api");
+  for (std::uint64_t i = 0; again.counters().evicted < 30'000; ++i) {
+    many_again.take(key_name(i), kStart, 2'000);
+  }
+  LimitedKeys one_again(again, kOne, "api");
+  for (std::uint64_t i = 0; i < 500; ++i) {
+    ASSERT_FALSE(one_again.take("own" + key_name(i), kStart).allowed) << i;
+  }
 }
 
 // CL.THROTTLE takes bursts that are larger than those of expressions.
