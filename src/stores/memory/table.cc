@@ -17,15 +17,14 @@
 namespace sluice::memory {
 namespace {
 
-// Calls visit(member, the member's elements of `judged`) for each member, until it returns false.
+// Calls visit(member, the member's elements of `judged`) for each member.
 template <class AnyMember, class Visit>
-bool each(std::span<AnyMember> members, std::span<Judged> judged, Visit visit) {
+void each(std::span<AnyMember> members, std::span<Judged> judged, Visit visit) {
   for (auto& member : members) {
     const std::size_t count = member.request.limit->parts.size();
-    if (!visit(member, judged.first(count))) return false;
+    visit(member, judged.first(count));
     judged = judged.subspan(count);
   }
-  return true;
 }
 
 // Whether a block denies the member's request.
@@ -36,12 +35,11 @@ bool is_denied_by_block(const Member& member, Instant now) {
 // Makes the decision of each part final.
 void apply_blocks(std::span<const Member> members, Instant now, std::span<Judged> judged) {
   each(members, judged, [&](const Member& member, std::span<Judged> own) {
-    if (now >= member.blocked_until) return true;
+    if (now >= member.blocked_until) return;
     const bool taking = can_be_denied(member.request.operation, member.request.cost);
     for (Judged& one : own) {
       one.decision = block_decision(one.decision, taking, now, member.blocked_until);
     }
-    return true;
   });
 }
 
@@ -55,13 +53,12 @@ Decision combined(std::span<const Member> members, std::span<Judged> judged) {
     last = parts.decision();
     answer.add(last);
     const std::span<Decision> wanted = member.request.parts;
-    if (wanted.empty()) return true;
+    if (wanted.empty()) return;
     if (members.size() > 1) {
       wanted[0] = last;
     } else {
       std::ranges::transform(own, wanted.begin(), &Judged::decision);
     }
-    return true;
   });
   return members.size() > 1 ? answer.decision() : last;
 }
@@ -342,10 +339,9 @@ void Table::adopt_denials(std::span<const Member> members, std::span<Judged> jud
     const bool denies = std::ranges::any_of(own, [](const Judged& one) {
       return !one.decision.allowed && one.decision.remaining == 0;
     });
-    if (!denies || !MemorySpace::of(member.request).varies()) return true;
+    if (!denies || !MemorySpace::of(member.request).varies()) return;
     const Cell* cell = member.place.shard->find(member.place.tag);
     if (cell != nullptr) adopt_limit(*member.place.shard, cell, member.request);
-    return true;
   });
 }
 
@@ -369,7 +365,6 @@ void Table::judge_all(std::span<Member> members, Instant now, std::span<Judged> 
       own[i] =
           judge(request.limit->parts[i], part_of(key, i), request.operation, call_of(request, now));
     }
-    return true;
   });
 }
 
@@ -382,7 +377,6 @@ void Table::retract(std::span<const Member> members, Instant now, std::span<Judg
       own[i] = judge(member.request.limit->parts[i], part_of(key, i), Operation::kTake,
                      {.now = now, .cost = 0});
     }
-    return true;
   });
 }
 
@@ -395,9 +389,9 @@ const Member* Table::reserve_all(std::span<Member> members, Instant now, std::sp
   const Member* without_room = nullptr;
   each(members, judged, [&](Member& member, std::span<Judged> own) {
     const Request& request = member.request;
-    if (request.cost == 0 ||
+    if (without_room != nullptr || request.cost == 0 ||
         reserve(member.place, request, now, own, std::span(pinned).first(members.size()))) {
-      return true;
+      return;
     }
     counters_.without_room.fetch_add(1, std::memory_order_relaxed);
     // A key with a state keeps its limit, and what is no take is not said to be done.
@@ -405,7 +399,6 @@ const Member* Table::reserve_all(std::span<Member> members, Instant now, std::sp
                            can_be_denied(request.operation, request.cost);
     if (!member.is_unrecorded) without_room = &member;
     for (Judged& one : own) one.decision.source = Source::kFull;
-    return member.is_unrecorded;
   });
   return without_room;
 }
@@ -416,7 +409,7 @@ Decision Table::deny_full(const Member& without_room, std::span<const Member> me
   retract(members, now, judged);
   apply_blocks(members, now, judged);
   each(members, judged, [&](const Member& member, std::span<Judged> own) {
-    if (&member != &without_room) return true;
+    if (&member != &without_room) return;
     const auto wait = room_after(member.place, now);
     for (Judged& one : own) {
       one.decision.source = Source::kFull;
@@ -425,7 +418,6 @@ Decision Table::deny_full(const Member& without_room, std::span<const Member> me
       one.decision.delay = std::chrono::nanoseconds(0);
       one.decision.retry_after = wait;
     }
-    return false;
   });
   return combined(members, judged);
 }
@@ -469,7 +461,6 @@ Decision Table::decide_together(std::span<Member> members, Instant now, std::spa
     if (member.request.cost > 0 && !member.is_unrecorded) {
       member.blocked_until = commit(member.place, member.request, now, own);
     }
-    return true;
   });
   apply_blocks(members, now, judged);
   return combined(members, judged);
