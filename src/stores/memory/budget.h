@@ -38,18 +38,23 @@ class Budget {
   /// From this size on, a block is pages of its own: when it is freed, its memory goes back to the
   /// system at once, and leaves no gap in the heap.
   static constexpr std::size_t kPageBytes = 4096;
-  static constexpr std::size_t kLeastPagesBytes = kPageBytes;
   /// The bytes that a block takes.
   static constexpr std::size_t lines_bytes(std::size_t bytes) {
-    if (bytes < kLeastPagesBytes) return bytes;
+    if (bytes < kPageBytes) return bytes;
     return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
   }
   /// Allocates a block, aligned to a cache line. Null if the system has no memory.
   static void* take_pages(std::size_t bytes) {
-    return bytes < kLeastPagesBytes ? allocate_aligned(bytes) : map_pages(bytes);
+    if (bytes < kPageBytes) {
+      void* block = nullptr;  // aligned_alloc() takes only multiples of the alignment.
+      return posix_memalign(&block, kCacheLineBytes, bytes) == 0 ? block : nullptr;
+    }
+    void* pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    return pages == MAP_FAILED ? nullptr : pages;
   }
   static void free_pages(void* block, std::size_t bytes) {
-    if (bytes < kLeastPagesBytes) {
+    if (bytes < kPageBytes) {
       std::free(block);
     } else {
       munmap(block, bytes);
@@ -75,16 +80,6 @@ class Budget {
   }
 
  private:
-  static void* allocate_aligned(std::size_t bytes) {
-    void* block = nullptr;  // aligned_alloc() takes only multiples of the alignment.
-    return posix_memalign(&block, kCacheLineBytes, bytes) == 0 ? block : nullptr;
-  }
-  static void* map_pages(std::size_t bytes) {
-    void* pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-    return pages == MAP_FAILED ? nullptr : pages;
-  }
-
   static constexpr std::size_t kCacheLineBytes = 64;
 
   const std::size_t max_bytes_;

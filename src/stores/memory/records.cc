@@ -156,7 +156,7 @@ Records::Block* Records::make_block(std::size_t bytes) {
 // Adds pages to the block, if it is pages and has few freed records: the system moves pages without
 // copying them.
 bool Records::extend(std::size_t bytes) {
-  if (block_ == nullptr || block_->bytes < Budget::kLeastPagesBytes) return false;
+  if (block_ == nullptr || block_->bytes < Budget::kPageBytes) return false;
   const std::size_t freed = block_->end - sizeof(Block) - block_->live;
   bytes = Budget::lines_bytes(bytes + freed);
   if (freed > block_->live / (2 * kSlack) || bytes <= block_->bytes) return false;

@@ -279,7 +279,7 @@ class alignas(64) Shard {
   std::uint32_t grown_count() const {
     const std::uint32_t count = line_count() + std::max(1u, line_count() / 5);
     const std::size_t bytes = block_bytes(count);
-    if (bytes < Budget::kLeastPagesBytes) return count;
+    if (bytes < Budget::kPageBytes) return count;
     const std::size_t pages = (bytes + Budget::kPageBytes / 2 - 1) / Budget::kPageBytes;
     const auto nearest = static_cast<std::uint32_t>(pages * Budget::kPageBytes / block_bytes(1));
     return nearest > line_count() ? nearest : count;
