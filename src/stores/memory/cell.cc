@@ -7,17 +7,13 @@
 namespace sluice::memory {
 namespace {
 
-template <class R>
-constexpr std::uint32_t kLeast = kLeastEntries;
-template <>
-constexpr std::uint32_t kLeast<PermitsRecord> = kLeastPermits;
 // Records with this capacity or more are shrunk when they are nearly empty, after a burst.
 constexpr std::uint32_t kWorthShrinking = 64;
 
 // A ring of `capacity` slots with the entries of `old`, or null.
 RingRecord* resized(Records& records, RingRecord* old, std::uint32_t capacity) {
-  auto* record =
-      static_cast<RingRecord*>(records.allocate(RecordKind::kRing, ring_record_bytes(capacity)));
+  auto* record = static_cast<RingRecord*>(
+      records.allocate(RecordKind::kRing, list_bytes<RingRecord>(capacity)));
   if (record == nullptr) return nullptr;
   record->capacity = capacity;
   record->head = 0;
@@ -31,7 +27,7 @@ RingRecord* resized(Records& records, RingRecord* old, std::uint32_t capacity) {
 // A record for `capacity` permits with those of `old`, or null.
 PermitsRecord* resized(Records& records, PermitsRecord* old, std::uint32_t capacity) {
   auto* record = static_cast<PermitsRecord*>(
-      records.allocate(RecordKind::kPermits, permit_record_bytes(capacity)));
+      records.allocate(RecordKind::kPermits, list_bytes<PermitsRecord>(capacity)));
   if (record == nullptr) return nullptr;
   record->capacity = capacity;
   record->size = old == nullptr ? 0 : old->size;
@@ -58,7 +54,7 @@ bool reserve_list(Records& records, Cell& cell, std::uint32_t count, std::int64_
   const std::int64_t ahead = old == nullptr ? 0 : old->capacity + old->capacity / 2;
   // Only what is charged needs more than the limit.
   const auto grown = static_cast<std::uint32_t>(count > limit ? ahead : std::min(ahead, limit));
-  R* record = resized(records, old, std::max({count, grown, kLeast<R>}));
+  R* record = resized(records, old, std::max({count, grown, R::kLeastEntries}));
   if (record == nullptr && grown > count && !records.lacks_place()) {
     record = resized(records, old, count);
   }
@@ -71,7 +67,7 @@ template <class R>
 void shrink_if_nearly_empty(Records& records, Cell& cell) {
   auto* old = list_of<R>(cell);
   if (old->capacity < kWorthShrinking || old->size > old->capacity / 8) return;
-  R* smaller = resized(records, old, std::max(2 * old->size, kLeast<R>));
+  R* smaller = resized(records, old, std::max(2 * old->size, R::kLeastEntries));
   if (smaller != nullptr) replace(records, cell, smaller);
 }
 

@@ -5,21 +5,17 @@
 #include <cstdint>
 #include <cstring>
 #include <optional>
-#include <type_traits>
+#include <utility>
 
 #include "algorithms/limit_definition.h"
 #include "stores/memory/records.h"
 
 namespace sluice::memory {
 
-/// The least capacity of a ring's record.
-inline constexpr std::uint32_t kLeastEntries = 4;
-/// The least capacity of a record of permits, which is one cache line then.
-inline constexpr std::uint32_t kLeastPermits = 3;
-
-/// The bytes of a ring's record with room for so many entries.
-constexpr std::size_t ring_record_bytes(std::uint32_t entries) {
-  return sizeof(RingRecord) + std::max(entries, kLeastEntries) * sizeof(RingEntry);
+/// The bytes of a RingRecord or PermitsRecord with room for so many entries.
+template <class R>
+constexpr std::size_t list_bytes(std::uint32_t entries) {
+  return sizeof(R) + std::max(entries, R::kLeastEntries) * sizeof(*std::declval<R>().entries());
 }
 
 /// Makes room in a ring's cell for `count` entries: 0, or at least as many as it has; and for some
@@ -30,11 +26,6 @@ bool reserve_ring(Records& records, Cell& cell, std::uint32_t count, std::int64_
 /// Applies a change. Shrinks a large ring that becomes nearly empty.
 /// REQUIRES: reserve_ring() has made room for change.count.
 void commit_ring(Records& records, Cell& cell, const RingChange& change);
-
-/// The bytes of a record with room for so many permits.
-constexpr std::size_t permit_record_bytes(std::uint32_t entries) {
-  return sizeof(PermitsRecord) + std::max(entries, kLeastPermits) * sizeof(PermitEntry);
-}
 
 /// The permits in a cell.
 inline PermitList permits_in(Cell cell) {

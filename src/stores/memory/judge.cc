@@ -88,10 +88,11 @@ void commit_part(Records& records, Parts parts, std::size_t index, Cell& key,
 
 std::size_t record_bytes_for(const AnyChange& change, Cell key, std::size_t index,
                              std::size_t parts) {
-  if (const auto* ring = std::get_if<RingChange>(&change)) return ring_record_bytes(ring->count);
+  if (const auto* ring = std::get_if<RingChange>(&change))
+    return list_bytes<RingRecord>(ring->count);
   if (const auto* permits = std::get_if<PermitChange>(&change)) {
     const auto size = static_cast<std::uint32_t>(permits_in(part_of(key, index)).size());
-    return permit_record_bytes(permits->size_after(size));
+    return list_bytes<PermitsRecord>(permits->size_after(size));
   }
   // The cells of the parts, or a state of at most three integers.
   return sizeof(PartsRecord) + std::max<std::size_t>(parts, 3) * sizeof(Cell);

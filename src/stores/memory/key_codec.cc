@@ -188,9 +188,9 @@ std::size_t image_bytes(Parts parts, const KeyImage& image, std::size_t least_la
     const PartImage& part = image.parts[i];
     const std::size_t own = visit_part(parts, i, [&]<class A>(const typename A::Params&) {
       if constexpr (kIsRing<A>) {
-        return ring_record_bytes(static_cast<std::uint32_t>(part.entries.size()));
+        return list_bytes<RingRecord>(static_cast<std::uint32_t>(part.entries.size()));
       } else if constexpr (kIsPermits<A>) {
-        return permit_record_bytes(static_cast<std::uint32_t>(part.permits.size()));
+        return list_bytes<PermitsRecord>(static_cast<std::uint32_t>(part.permits.size()));
       } else {
         return sizeof(Record) + sizeof(typename A::State);
       }

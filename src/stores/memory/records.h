@@ -33,6 +33,8 @@ struct Record {
 };
 
 struct RingRecord : Record {
+  static constexpr std::uint32_t kLeastEntries = 4;
+
   std::uint32_t capacity;
   std::uint32_t head;
   std::uint32_t size;
@@ -43,6 +45,8 @@ struct RingRecord : Record {
 };
 
 struct PermitsRecord : Record {
+  static constexpr std::uint32_t kLeastEntries = 3;  // One cache line.
+
   std::uint32_t capacity;
   std::uint32_t size;
 
