@@ -74,23 +74,6 @@ class File {
   int fd_;
 };
 
-// Removes a file that is not finished.
-class Unfinished {
- public:
-  explicit Unfinished(const std::string& path) : path_(path) {}
-  ~Unfinished() {
-    if (!finished_) ::unlink(path_.c_str());
-  }
-  Unfinished(const Unfinished&) = delete;
-  Unfinished& operator=(const Unfinished&) = delete;
-
-  void finish() { finished_ = true; }
-
- private:
-  const std::string& path_;
-  bool finished_ = false;
-};
-
 }  // namespace
 
 SnapshotFile::SnapshotFile(std::string path) : path_(std::move(path)) {
@@ -143,22 +126,26 @@ SnapshotSummary SnapshotFile::write(MemoryStore& store) const {
   const std::string beside = path_ + ".new";
   if (::unlink(beside.c_str()) != 0 && errno != ENOENT) fail("replace", beside);
   File file("write", beside, O_WRONLY | O_CREAT | O_EXCL);
-  Unfinished unfinished(beside);
-  std::string buffer;
-  buffer.reserve(2 * kBufferBytes);
-  const auto flush = [&] {
-    file.write(buffer);
-    buffer.clear();
-  };
-  const SnapshotSummary summary = write_snapshot(store, store.now(), [&](std::string_view bytes) {
-    buffer += bytes;
-    if (buffer.size() >= kBufferBytes) flush();
-  });
-  flush();
-  file.sync();
-  file.close();
-  if (::rename(beside.c_str(), path_.c_str()) != 0) fail("replace", path_);
-  unfinished.finish();
+  SnapshotSummary summary;
+  try {
+    std::string buffer;
+    buffer.reserve(2 * kBufferBytes);
+    const auto flush = [&] {
+      file.write(buffer);
+      buffer.clear();
+    };
+    summary = write_snapshot(store, store.now(), [&](std::string_view bytes) {
+      buffer += bytes;
+      if (buffer.size() >= kBufferBytes) flush();
+    });
+    flush();
+    file.sync();
+    file.close();
+    if (::rename(beside.c_str(), path_.c_str()) != 0) fail("replace", path_);
+  } catch (...) {
+    ::unlink(beside.c_str());
+    throw;
+  }
   try {
     File folder("open", folder_of(path_), O_RDONLY | O_DIRECTORY);
     folder.sync();
