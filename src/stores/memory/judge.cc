@@ -26,7 +26,7 @@ Cell& unblocked(Cell& key) {
   return blocked != nullptr ? blocked->cell : key;
 }
 
-// The cell of a part inside the key's cell. REQUIRES: reserve_part() has made it.
+// The cell of a part inside the key's cell, which is not blocked.
 Cell& slot_of(Cell& key, std::size_t index) {
   if (auto* parts = parts_record(key)) return parts->cells()[index];
   return key;
@@ -46,9 +46,7 @@ bool open_parts(Records& records, std::size_t count, Cell& key) {
 }  // namespace
 
 Cell part_of_record(Cell key, std::size_t index) {
-  key = unblocked(key);
-  if (auto* parts = parts_record(key)) return parts->cells()[index];
-  return key;
+  return slot_of(unblocked(key), index);
 }
 
 Judged judge(const AnyPart& part, Cell state, Operation operation, const Call& call) {

@@ -63,10 +63,6 @@ std::shared_ptr<Space> MemoryStore::replace_space(const std::shared_ptr<Space>& 
   return std::move(opened.space);
 }
 
-std::optional<std::uint64_t> MemoryStore::count_keys() {
-  return table_.size();
-}
-
 void MemoryStore::decide(std::span<const Request> requests, Instant now,
                          std::span<Decision> decisions) {
   assert(decisions.size() >= requests.size());
@@ -79,7 +75,6 @@ void MemoryStore::decide(std::span<const Request> requests, Instant now,
 void MemoryStore::decide_each(std::span<const Request> requests, Instant now,
                               std::span<Decision> decisions) {
   std::array<Place, kAhead> places;
-  const auto look_up = [&](std::size_t i) { places[i % kAhead] = table_.locate(requests[i]); };
   const auto prefetch_rest = [&](std::size_t i) {
     table_.prefetch_rest(places[i % kAhead], requests[i]);
   };
@@ -99,7 +94,7 @@ void MemoryStore::decide_each(std::span<const Request> requests, Instant now,
       const std::lock_guard lock(place.shard->lock);
       table_.decide(place, requests[i], now, decisions[i]);
     }
-    if (i + kAhead < requests.size()) look_up(i + kAhead);
+    if (i + kAhead < requests.size()) places[i % kAhead] = table_.locate(requests[i + kAhead]);
   }
 }
 

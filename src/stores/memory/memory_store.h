@@ -71,7 +71,7 @@ class MemoryStore final : public Store {
   const HashSecret& secret() const { return table_.options().secret; }
 
   Instant now() const override { return caller_clock_ ? caller_clock_() : clock_.now(); }
-  std::optional<std::uint64_t> count_keys() override;
+  std::optional<std::uint64_t> count_keys() override { return table_.size(); }
   std::optional<std::uint64_t> count_bytes() override { return used_bytes(); }
   void add_health(StoreHealth& health) const override;
 
