@@ -79,18 +79,30 @@ std::vector<ChargeBack::Charge> ChargeBack::take(Instant now) {
   auto next = entries_.upper_bound(last_taken_);
   for (std::size_t left = entries_.size(); left > 0 && charges.size() < kAtOnce; --left) {
     if (next == entries_.end()) next = entries_.begin();
-    const auto found = next++;
-    Entry& entry = found->second;
-    if (entry.fresh_at <= now) {
-      erase(found);
-    } else if (entry.charge.units > 0) {
-      charges.push_back(entry.charge);
-      entry.sent = add_up(entry.sent, entry.charge.units);
-      set_units(entry, 0);
-    }
+    take(next++, now, charges);
   }
   if (!charges.empty()) last_taken_ = charges.back().name;
   return charges;
+}
+
+std::vector<ChargeBack::Charge> ChargeBack::take(std::span<const KeyName> names, Instant now) {
+  const std::lock_guard lock(mutex_);
+  std::vector<Charge> charges;
+  for (const KeyName& name : names) {
+    const auto found = entries_.find(name);
+    if (found != entries_.end()) take(found, now, charges);
+  }
+  return charges;
+}
+
+// REQUIRES: mutex_ is held.
+void ChargeBack::take(Entries::iterator found, Instant now, std::vector<Charge>& charges) {
+  Entry& entry = found->second;
+  if (entry.fresh_at <= now) return erase(found);
+  if (entry.charge.units == 0) return;
+  charges.push_back(entry.charge);
+  entry.sent = add_up(entry.sent, entry.charge.units);
+  set_units(entry, 0);
 }
 
 void ChargeBack::settle(const Charge& charge, std::int64_t units, Outcome outcome, Instant now) {

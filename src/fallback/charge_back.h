@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -68,13 +69,15 @@ class ChargeBack {
   /// Returns the charges of at most kAtOnce keys that are not fresh by now; the next call goes on
   /// with the others. They are sent to the store, and then given to settle().
   std::vector<Charge> take(Instant now);
+  /// The same, for these keys.
+  std::vector<Charge> take(std::span<const KeyName> names, Instant now);
 
   enum class Outcome : std::uint8_t {
     kOver,          ///< The store has charged them, or they do not count any more.
     kMayBeCharged,  ///< The store was sent them, and did not answer: they are pending until the key
                     ///< is fresh, and are not sent again.
     kNotCharged,    ///< The store has not charged them with the request: they are charged now.
-    kNotSent,       ///< They are charged later: nothing is sent for kPause.
+    kNotSent,       ///< They are charged later: nothing but named keys is sent for kPause.
   };
   /// What became of `units` of a charge that take() returned, or that was added as sent.
   void settle(const Charge& charge, std::int64_t units, Outcome outcome, Instant now);
@@ -90,6 +93,7 @@ class ChargeBack {
   template <class Change>
   void change(const KeyName& name, Change change_entry);
   bool make_room(Instant now);
+  void take(Entries::iterator found, Instant now, std::vector<Charge>& charges);
   void set_units(Entry& entry, std::int64_t units);
   void erase(Entries::iterator entry);
 

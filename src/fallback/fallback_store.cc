@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <iterator>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -336,14 +337,16 @@ std::shared_ptr<FallbackSpace> FallbackStore::space_of(const ChargeBack::Charge&
   }
 }
 
-// The store answers: charges to it what the local states have admitted and still counts.
-void FallbackStore::charge_back(Instant now) {
+// The store answers: charges to it what the local states have admitted and still counts; of these
+// keys, which it has just charged, at once.
+void FallbackStore::charge_back(std::span<const KeyName> names, Instant now) {
   using Outcome = ChargeBack::Outcome;
   const Instant at = decided_at(now);
   std::vector<Request> requests;
   std::vector<std::shared_ptr<const void>> owners;
   std::vector<Charged> charged;
-  std::vector<ChargeBack::Charge> taken = charges_.take(at);
+  std::vector<ChargeBack::Charge> taken = charges_.take(names, at);
+  if (charges_.may_charge(at)) std::ranges::move(charges_.take(at), std::back_inserter(taken));
   for (ChargeBack::Charge& charge : taken) {
     const auto space = space_of(charge);
     Request request{.limit = charge.limit.get(), .key = charge.key};

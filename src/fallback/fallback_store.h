@@ -174,7 +174,7 @@ class FallbackStore final : public BatchStore, private Batch::OuterStore {
                                 const Decision& answer, Instant now, Sent sent);
   void count_not_charged_back(std::int64_t units);
   std::shared_ptr<FallbackSpace> space_of(const ChargeBack::Charge& charge);
-  void charge_back(Instant now);
+  void charge_back(std::span<const KeyName> names, Instant now);
   void drop_names();
 
   static constexpr std::size_t kKeptNames = 1024;

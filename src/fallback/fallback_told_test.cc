@@ -531,6 +531,24 @@ TEST_F(FallbackToldTest, AChargeThatTheStoreDidNotGetIsSentAgainAfterAPause) {
   EXPECT_EQ(store_->counters().not_charged_back, 0U);
 }
 
+// Until then it admits what it lacks once more.
+TEST_F(FallbackToldTest, AKeyThatTheStoreChargesAgainIsChargedWithoutAPause) {
+  for (const Batch::Mode mode : {Batch::Mode::kEach, Batch::Mode::kTogether}) {
+    wrap({}, "fixed_window 40/1h");
+    decide_elsewhere({.operation = Operation::kReset}, kStart);
+    inner_->lose_all();
+    decide({.cost = 30}, kStart);
+    inner_->loses = [](const Request& asked) { return asked.operation == Operation::kCharge; };
+    decide({.key = "other"}, kStart);
+    inner_->lose_nothing();
+    decide({.cost = 0}, kStart);
+    EXPECT_EQ(remaining_in_store(), 40) << "it may refuse what changes the key";
+    submit({{.key = "other"}, {}}, mode, kStart);
+    EXPECT_EQ(remaining_in_store(), 9);
+    EXPECT_EQ(store_->counters().charged_back, 30U);
+  }
+}
+
 // It was sent, and the reply is lost.
 TEST_F(FallbackToldTest, WhatTheStoreMayHaveChargedIsNotChargedAgain) {
   wrap({});

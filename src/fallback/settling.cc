@@ -52,6 +52,9 @@ class FallbackStore::Settling {
   std::size_t lost_ = 0;
   bool answered_ = false;
   bool is_left_open_ = false;  // A request that only the inner store can answer has no answer.
+  // Keys that the store has charged with a request, while it lacks units of some keys: it would
+  // admit more than the limit until it is charged with them.
+  std::vector<KeyName> charging_;
   std::vector<Charged> lates_;
   // Of each of lates_, and what they refer to:
   std::vector<Request> late_requests_;
@@ -76,7 +79,9 @@ std::unique_ptr<Batch> FallbackStore::Settling::run() {
   if (raises) batch_.set_error("the store did not answer");
   if (!raises && !is_left_open_) batch_.clear_error();
   count(raises);
-  if (answered_ && store_.charges_.may_charge(arrived_)) store_.charge_back(batch_.now());
+  if (!charging_.empty() || (answered_ && store_.charges_.may_charge(arrived_))) {
+    store_.charge_back(charging_, batch_.now());
+  }
   return batch_of_late();
 }
 
@@ -159,7 +164,11 @@ void FallbackStore::Settling::learn(const Subject& subject, const Request& reque
     if (operation == Operation::kBlock) store_.bring_to_told(subject, request, arrived_);
     store_.local_->mirror(subject.key, in_local(subject, request), done, arrived_);
   }
-  if (!space.lends) store_.record(name_of(subject), request, answer, batch_, arrived_, false);
+  if (space.lends) return;
+  if (is_done && can_be_denied(operation, request.cost) && !store_.charges_.is_empty()) {
+    charging_.push_back(name_of(subject));
+  }
+  store_.record(name_of(subject), request, answer, batch_, arrived_, false);
 }
 
 // Answers one request, or several asked together, in place of the store, whose decision is
