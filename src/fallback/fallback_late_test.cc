@@ -103,6 +103,32 @@ TEST_F(FallbackLateTest, ThatDenyAreRemembered) {
   }
 }
 
+TEST_F(FallbackLateTest, OfChargesTellWhatWasCharged) {
+  wrap({}, "fixed_window 40/1h & token_bucket 100/1h");
+  const auto charge_late = [this] {
+    inner_->lose_all();
+    EXPECT_TRUE(decide({.cost = 5}, kStart).allowed);
+    inner_->lose_nothing();
+    decide({.key = "other", .cost = 0}, kStart);
+    inner_->be_late();
+    EXPECT_EQ(counted_as_not_charged(), 0U);
+  };
+  charge_late();
+  EXPECT_EQ(left(), 35) << "they count until the store has answered";
+  inner_->answer();
+  EXPECT_EQ(left(), 35);
+  EXPECT_EQ(counted_as_charged(), 5U);
+  charge_late();
+  inner_->lose_all();
+  inner_->answer();
+  inner_->lose_nothing();
+  EXPECT_EQ(left(), 30);
+  EXPECT_EQ(charged_back(kStart + ChargeBack::kPause), 5) << "it was refused";
+  EXPECT_EQ(left(), 30);
+  EXPECT_EQ(counted_as_charged(), 10U);
+  EXPECT_EQ(counted_as_not_charged(), 0U);
+}
+
 // The take was asked before the block.
 TEST_F(FallbackLateTest, OfATakeDoNotEndABlockThatIsLateToo) {
   wrap({}, "fixed_window 40/1h");

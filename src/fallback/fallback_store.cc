@@ -337,13 +337,49 @@ std::shared_ptr<FallbackSpace> FallbackStore::space_of(const ChargeBack::Charge&
   }
 }
 
+/// Receives the answers to a batch of charges, also those that come after the deadline.
+class FallbackStore::Charging final : public Batch::OuterStore {
+ public:
+  Charging(FallbackStore& store, std::vector<Charged> charged)
+      : store_(store), charged_(std::move(charged)) {}
+
+  /// `charged` are those of the requests, which refer to their limits and spaces.
+  static std::unique_ptr<Batch> batch_of(FallbackStore& store, std::vector<Charged> charged,
+                                         std::span<const Request> requests, Instant now,
+                                         Instant sent) {
+    auto batch = std::make_unique<Batch>(requests, Batch::Mode::kEach, now);
+    const auto charging = std::make_shared<Charging>(store, std::move(charged));
+    batch->outer.store = charging.get();
+    batch->outer.sent = sent;
+    batch->keep(charging);
+    return batch;
+  }
+
+  std::unique_ptr<Batch> on_answered(Batch& batch) override {
+    std::vector<Request> requests;
+    std::vector<Charged> late;
+    for (std::size_t i = 0; i < charged_.size(); ++i) {
+      if (batch.decisions()[i].taken != kTakenLater) continue;
+      requests.push_back(batch.requests()[i]);
+      late.push_back(charged_[i]);
+      late.back().is_late = true;
+    }
+    store_.on_charged(batch, charged_);
+    if (late.empty()) return nullptr;
+    return batch_of(store_, std::move(late), requests, batch.now(), batch.outer.sent);
+  }
+
+ private:
+  FallbackStore& store_;
+  const std::vector<Charged> charged_;
+};
+
 // The store answers: charges to it what the local states have admitted and still counts; of these
 // keys, which it has just charged, at once.
 void FallbackStore::charge_back(std::span<const KeyName> names, Instant now) {
   using Outcome = ChargeBack::Outcome;
   const Instant at = decided_at(now);
   std::vector<Request> requests;
-  std::vector<std::shared_ptr<const void>> owners;
   std::vector<Charged> charged;
   std::vector<ChargeBack::Charge> taken = charges_.take(names, at);
   if (charges_.may_charge(at)) std::ranges::move(charges_.take(at), std::back_inserter(taken));
@@ -362,20 +398,14 @@ void FallbackStore::charge_back(std::span<const KeyName> names, Instant now) {
     request.cost = due.charge;
     request.space = space->inner->get();
     requests.push_back(request);
-    owners.push_back(space);
-    owners.push_back(charge.limit);
     charge.units = due.charge;
     // The request refers to the key in `taken`.
-    charged.push_back({.name = charge.name, .admitted = charge, .is_charge_back = true});
+    charged.push_back(
+        {.name = charge.name, .admitted = charge, .space = space, .is_charge_back = true});
   }
   if (requests.empty()) return;
-  auto batch = std::make_unique<Batch>(requests, Batch::Mode::kEach, now);
-  for (auto& owner : owners) batch->keep(std::move(owner));
+  auto batch = Charging::batch_of(*this, std::move(charged), requests, now, at);
   want_parts(*batch);
-  batch->outer.sent = at;
-  batch->completion = [this, charged = std::move(charged)](const Batch& answered) {
-    on_charged(answered, charged);
-  };
   inner_->submit(std::move(batch));
 }
 
@@ -385,12 +415,13 @@ void FallbackStore::on_charged(const Batch& batch, std::span<const Charged> all)
   const bool is_group = all.size() > batch.decisions().size();
   const std::lock_guard lock(local_mutex_);  // What is told and what is pending belong together.
   for (std::size_t i = 0; i < all.size(); ++i) {
-    if (all[i].lends) continue;  // What was granted is released: see Request::is_reclaim.
     const Request& request = batch.requests()[i];
     const Decision& answer = batch.decisions()[is_group ? 0 : i];
+    // What was granted is released: see Request::is_reclaim.
+    if (all[i].lends || answer.taken == kTakenLater) continue;
     if (answers_ != nullptr && answer.source == Source::kStore) {
       record(all[i].name, request, is_group ? request.parts[0] : answer, batch, arrived,
-             !all[i].is_charge_back);
+             all[i].is_late);
     }
     settle_charge(all[i], request, answer, arrived);
   }

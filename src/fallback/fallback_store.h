@@ -117,13 +117,16 @@ class FallbackStore final : public BatchStore, private Batch::OuterStore {
 
  private:
   class Settling;
+  class Charging;
   /// What is to be done when the store has answered a request, or will not, whose units were
   /// admitted before: one that charges them, or one whose answer is late.
   struct Charged {
     KeyName name;
     ChargeBack::Charge admitted;  ///< In charges_, as sent. Of no units if none were admitted.
+    std::shared_ptr<const Space> space;  ///< Of a charge, for as long as it is under way.
     bool lends = false;
     bool is_charge_back = false;
+    bool is_late = false;
     /// If there is no answer, the store has most likely denied it.
     bool is_most_likely_denied = false;
   };

@@ -123,7 +123,11 @@ void FallbackStore::Settling::await(Subjects subjects, Requests requests) {
   for (std::size_t i = 0; i < requests.size(); ++i) {
     FallbackSpace& space = FallbackSpace::of(subjects[i]);
     const auto limit = space.keep(*requests[i].limit);
-    lates_.push_back({.name = name_of(subjects[i]), .admitted = {}, .lends = space.lends});
+    lates_.push_back({.name = name_of(subjects[i]),
+                      .admitted = {},
+                      .space = nullptr,
+                      .lends = space.lends,
+                      .is_late = true});
     late_requests_.push_back(requests[i]);
     late_requests_.back().limit = limit.get();
     late_owners_.push_back(limit);
