@@ -128,6 +128,30 @@ TEST_F(LeaseKeeperTest, ReleasesOnce) {
   EXPECT_EQ(timer_->timers(), 0U) << "none is left to renew";
 }
 
+TEST_F(LeaseKeeperTest, ReleasesAgainUntilTheStoreAnswers) {
+  answer_later();
+  keeper_ = make_keeper(timer_);
+  const auto permit = hold(7);
+  const auto local = hold(8, Source::kLocal);
+  const auto answer = [this] {
+    store_->answer_all();
+    timer_->run();
+  };
+  says({.source = Source::kUnavailable});
+  permit->release();
+  local->release();
+  EXPECT_THAT(asked(Operation::kRelease), ElementsAre(7, 8));
+  answer();
+  EXPECT_THAT(asked(Operation::kRelease), ElementsAre(7));
+  answer();
+  timer_->pass(10ms);
+  EXPECT_THAT(asked(Operation::kRelease), ElementsAre(7));
+  says({.allowed = true});
+  answer();
+  timer_->pass(100s);
+  EXPECT_THAT(store_->asked, IsEmpty());
+}
+
 TEST_F(LeaseKeeperTest, AnIgnoredPermitCountsUntilItsLeaseEnds) {
   const auto permit = hold(7);
   permit->ignore();

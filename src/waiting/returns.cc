@@ -38,10 +38,13 @@ class UnderWay {
     none_.wait_for(lock, kMostAtExit, [&] { return count_ == 0; });
   }
 
-  /// Returns false if no further release of this limit may be retried.
-  bool take_place(const BoundLimit* bound) {
+  /// Returns false if no further release of this limit may be retried. A release that was sent has
+  /// most likely freed the permit, so such releases leave half of the places to others.
+  bool take_place(const BoundLimit* bound, bool was_sent) {
+    const std::size_t share = was_sent ? 2 : 1;
     const std::lock_guard lock(mutex_);
-    if (reclaimed_.size() >= kMostReclaimed || reclaimed_.count(bound) >= kMostReclaimedOfOne) {
+    if (reclaimed_.size() >= kMostReclaimed / share ||
+        reclaimed_.count(bound) >= kMostReclaimedOfOne / share) {
       return false;
     }
     reclaimed_.insert(bound);
@@ -101,7 +104,9 @@ class SentReturn : public std::enable_shared_from_this<SentReturn> {
  private:
   void settle(const Decision& answer) {
     const bool is_answered = answer.source != Source::kUnavailable;
-    if (!is_answered && request_.is_reclaim && timer_->after(pause_) < lease_ends_) ask_again();
+    if (!is_answered && request_.is_reclaim && timer_->after(pause_) < lease_ends_) {
+      ask_again(may_be_executed(answer));
+    }
     // First: the caller may destroy the store when it is told, and the process may end when none is
     // under way.
     bound_.reset();
@@ -111,8 +116,8 @@ class SentReturn : public std::enable_shared_from_this<SentReturn> {
   }
 
   // Meanwhile it holds only weak references, so that the store may be destroyed.
-  void ask_again() {
-    if (!has_place_) has_place_ = under_way_.take_place(place_);
+  void ask_again(bool was_sent) {
+    if (!has_place_) has_place_ = under_way_.take_place(place_, was_sent);
     if (!has_place_) return;
     const std::weak_ptr<const BoundLimit> bound = std::exchange(bound_, nullptr);
     const std::weak_ptr<Store> store = std::exchange(store_, nullptr);

@@ -163,6 +163,21 @@ TEST_F(ReclaimTest, LeavesPlacesToOtherLimits) {
   EXPECT_EQ(timer_->timers(), kMostReclaimedOfOne + 1);
 }
 
+// What was sent, most likely has freed its permit.
+TEST_F(ReclaimTest, ThatWasSentLeavesPlacesToOneThatWasNot) {
+  const auto reclaim_many = [this](std::int64_t taken) {
+    store_->says = [taken](const Request&) {
+      return Decision{.source = Source::kUnavailable, .taken = taken};
+    };
+    for (std::size_t i = 0; i <= kMostReclaimedOfOne; ++i) reclaim();
+    answer_all();
+  };
+  reclaim_many(kTakenUnknown);
+  EXPECT_EQ(timer_->timers(), kMostReclaimedOfOne / 2);
+  reclaim_many(0);
+  EXPECT_EQ(timer_->timers(), kMostReclaimedOfOne);
+}
+
 TEST_F(ReclaimTest, OfAParentTakesNoPlaceInItsChild) {
   reclaim_of(10);
   const std::size_t parents = timer_->timers();
