@@ -340,15 +340,15 @@ std::shared_ptr<FallbackSpace> FallbackStore::space_of(const ChargeBack::Charge&
 /// Receives the answers to a batch of charges, also those that come after the deadline.
 class FallbackStore::Charging final : public Batch::OuterStore {
  public:
-  Charging(FallbackStore& store, std::vector<Charged> charged)
-      : store_(store), charged_(std::move(charged)) {}
+  Charging(FallbackStore& store, std::vector<AnsweredLater> all)
+      : store_(store), all_(std::move(all)) {}
 
-  /// `charged` are those of the requests, which refer to their limits and spaces.
-  static std::unique_ptr<Batch> batch_of(FallbackStore& store, std::vector<Charged> charged,
+  /// `all` has one for each of the requests, which refer to their limits and spaces.
+  static std::unique_ptr<Batch> batch_of(FallbackStore& store, std::vector<AnsweredLater> all,
                                          std::span<const Request> requests, Instant now,
                                          Instant sent) {
     auto batch = std::make_unique<Batch>(requests, Batch::Mode::kEach, now);
-    const auto charging = std::make_shared<Charging>(store, std::move(charged));
+    const auto charging = std::make_shared<Charging>(store, std::move(all));
     batch->outer.store = charging.get();
     batch->outer.sent = sent;
     batch->keep(charging);
@@ -357,21 +357,21 @@ class FallbackStore::Charging final : public Batch::OuterStore {
 
   std::unique_ptr<Batch> on_answered(Batch& batch) override {
     std::vector<Request> requests;
-    std::vector<Charged> late;
-    for (std::size_t i = 0; i < charged_.size(); ++i) {
+    std::vector<AnsweredLater> late;
+    for (std::size_t i = 0; i < all_.size(); ++i) {
       if (batch.decisions()[i].taken != kTakenLater) continue;
       requests.push_back(batch.requests()[i]);
-      late.push_back(charged_[i]);
+      late.push_back(all_[i]);
       late.back().is_late = true;
     }
-    store_.on_charged(batch, charged_);
+    store_.on_answered_later(batch, all_);
     if (late.empty()) return nullptr;
     return batch_of(store_, std::move(late), requests, batch.now(), batch.outer.sent);
   }
 
  private:
   FallbackStore& store_;
-  const std::vector<Charged> charged_;
+  const std::vector<AnsweredLater> all_;
 };
 
 // The store answers: charges to it what the local states have admitted and still counts; of these
@@ -380,7 +380,7 @@ void FallbackStore::charge_back(std::span<const KeyName> names, Instant now) {
   using Outcome = ChargeBack::Outcome;
   const Instant at = decided_at(now);
   std::vector<Request> requests;
-  std::vector<Charged> charged;
+  std::vector<AnsweredLater> all;
   std::vector<ChargeBack::Charge> taken = charges_.take(names, at);
   if (charges_.may_charge(at)) std::ranges::move(charges_.take(at), std::back_inserter(taken));
   for (ChargeBack::Charge& charge : taken) {
@@ -400,17 +400,17 @@ void FallbackStore::charge_back(std::span<const KeyName> names, Instant now) {
     requests.push_back(request);
     charge.units = due.charge;
     // The request refers to the key in `taken`.
-    charged.push_back(
+    all.push_back(
         {.name = charge.name, .admitted = charge, .space = space, .is_charge_back = true});
   }
   if (requests.empty()) return;
-  auto batch = Charging::batch_of(*this, std::move(charged), requests, now, at);
+  auto batch = Charging::batch_of(*this, std::move(all), requests, now, at);
   want_parts(*batch);
   inner_->submit(std::move(batch));
 }
 
 // The store has answered requests whose units this process had admitted before, or will not.
-void FallbackStore::on_charged(const Batch& batch, std::span<const Charged> all) {
+void FallbackStore::on_answered_later(const Batch& batch, std::span<const AnsweredLater> all) {
   const Instant arrived = arrived_at(batch);
   const bool is_group = all.size() > batch.decisions().size();
   const std::lock_guard lock(local_mutex_);  // What is told and what is pending belong together.
@@ -423,12 +423,12 @@ void FallbackStore::on_charged(const Batch& batch, std::span<const Charged> all)
       record(all[i].name, request, is_group ? request.parts[0] : answer, batch, arrived,
              all[i].is_late);
     }
-    settle_charge(all[i], request, answer, arrived);
+    settle_admitted(all[i], request, answer, arrived);
   }
 }
 
-void FallbackStore::settle_charge(const Charged& one, const Request& request,
-                                  const Decision& answer, Instant arrived) {
+void FallbackStore::settle_admitted(const AnsweredLater& one, const Request& request,
+                                    const Decision& answer, Instant arrived) {
   using Outcome = ChargeBack::Outcome;
   const std::int64_t units = one.admitted.units;
   if (units == 0) return;

@@ -120,7 +120,7 @@ class FallbackStore final : public BatchStore, private Batch::OuterStore {
   class Charging;
   /// What is to be done when the store has answered a request, or will not, whose units were
   /// admitted before: one that charges them, or one whose answer is late.
-  struct Charged {
+  struct AnsweredLater {
     KeyName name;
     ChargeBack::Charge admitted;  ///< In charges_, as sent. Of no units if none were admitted.
     std::shared_ptr<const Space> space;  ///< Of a charge, for as long as it is under way.
@@ -168,9 +168,9 @@ class FallbackStore final : public BatchStore, private Batch::OuterStore {
   std::unique_ptr<Batch> settle(Batch& batch);
   void record(const KeyName& name, const Request& request, const Decision& answer,
               const Batch& batch, Instant arrived, bool is_late);
-  void on_charged(const Batch& batch, std::span<const Charged> all);
-  void settle_charge(const Charged& one, const Request& request, const Decision& answer,
-                     Instant arrived);
+  void on_answered_later(const Batch& batch, std::span<const AnsweredLater> all);
+  void settle_admitted(const AnsweredLater& one, const Request& request, const Decision& answer,
+                       Instant arrived);
   void bring_to_told(const Subject& subject, const Request& request, Instant now);
   enum class Sent : std::uint8_t { kNo, kUnanswered, kAnswerMayCome };
   ChargeBack::Charge note_local(const Subject& subject, const Request& request,

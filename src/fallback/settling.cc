@@ -55,7 +55,7 @@ class FallbackStore::Settling {
   // Keys that the store has charged with a request, while it lacks units of some keys: it would
   // admit more than the limit until it is charged with them.
   std::vector<KeyName> charging_;
-  std::vector<Charged> lates_;
+  std::vector<AnsweredLater> lates_;
   // Of each of lates_, and what they refer to:
   std::vector<Request> late_requests_;
   std::vector<std::shared_ptr<const void>> late_owners_;
@@ -142,7 +142,7 @@ std::unique_ptr<Batch> FallbackStore::Settling::batch_of_late() {
   for (auto& owner : late_owners_) batch->keep(std::move(owner));
   batch->outer.sent = batch_.outer.sent;
   batch->completion = [&store = store_, lates = std::move(lates_)](const Batch& late) {
-    store.on_charged(late, lates);
+    store.on_answered_later(late, lates);
   };
   return batch;
 }
@@ -212,7 +212,7 @@ void FallbackStore::Settling::answer_by_policy(Subjects subjects, Requests reque
   for (std::size_t i = 0; i < requests.size(); ++i) {
     auto admitted = store_.note_local(subjects[i], requests[i], decision, arrived_, sent);
     if (!is_awaited) continue;
-    Charged& late = lates_[lates_.size() - requests.size() + i];
+    AnsweredLater& late = lates_[lates_.size() - requests.size() + i];
     late.admitted = std::move(admitted);
     late.is_most_likely_denied = !may_be_charged;
   }
