@@ -124,12 +124,13 @@ class Batch final {
   /// arrived. The epoch if that is not known, or if the last was that there is none.
   std::chrono::steady_clock::time_point arrived;
 
-  /// A store around another one, the inner store, to which it passes batches on.
+  /// Receives the answers to batches in place of their completions: a store around another one, the
+  /// inner store, to which it passes batches on, or a part of it.
   class OuterStore {
    public:
-    /// The inner store has made all decisions. Calls the completion. Returns a batch for the
-    /// answers that may still come: the requests whose decisions were kTakenLater, in their order,
-    /// with copies and shares of all that they refer to. Null if there are none.
+    /// The inner store has made all decisions. Calls the completion, if the batch has one. Returns
+    /// a batch for the answers that may still come: the requests whose decisions were kTakenLater,
+    /// in their order, with copies and shares of all that they refer to. Null if there are none.
     virtual std::unique_ptr<Batch> on_answered(Batch& batch) = 0;
 
    protected:

@@ -90,7 +90,8 @@ std::vector<ChargeBack::Charge> ChargeBack::take(std::span<const KeyName> names,
   std::vector<Charge> charges;
   for (const KeyName& name : names) {
     const auto found = entries_.find(name);
-    if (found != entries_.end()) take(found, now, charges);
+    if (found == entries_.end() || now < found->second.refused_at + kPauseOfKey) continue;
+    take(found, now, charges);
   }
   return charges;
 }
@@ -108,9 +109,14 @@ void ChargeBack::take(Entries::iterator found, Instant now, std::vector<Charge>&
 void ChargeBack::settle(const Charge& charge, std::int64_t units, Outcome outcome, Instant now) {
   if (outcome == Outcome::kMayBeCharged) return;
   const bool is_sent_again = outcome != Outcome::kOver;
-  if (outcome == Outcome::kNotSent) next_try_.store(now + kPause, std::memory_order_relaxed);
+  const bool was_refused = outcome == Outcome::kNotSent;
+  // Not again during a pause, or one key that is refused again and again would hold up all others.
+  if (was_refused && now >= next_try_.load(std::memory_order_relaxed)) {
+    next_try_.store(now + kPause, std::memory_order_relaxed);
+  }
   change(charge.name, [&](Entry& entry) {
     if (entry.charge.entry != charge.entry) return;  // That one was reset, or became fresh.
+    if (was_refused) entry.refused_at = now;
     const std::int64_t settled = std::min(units, entry.sent);
     entry.sent -= settled;
     if (is_sent_again) set_units(entry, add_up(entry.charge.units, settled));

@@ -27,7 +27,10 @@ class ChargeBack {
   static constexpr std::size_t kMaxKeys = 16'384;
   static constexpr std::size_t kMaxKeyBytes = 1024;
   static constexpr std::size_t kAtOnce = 1024;
+  /// After a charge that was refused, nothing is sent for so long but charges of named keys; and
+  /// of that key nothing for so much shorter a time.
   static constexpr std::int64_t kPause = 100'000'000;
+  static constexpr std::int64_t kPauseOfKey = 1'000'000;
 
   /// Units of a key, and the limit that admitted the latest of them.
   struct Charge {
@@ -69,7 +72,7 @@ class ChargeBack {
   /// Returns the charges of at most kAtOnce keys that are not fresh by now; the next call goes on
   /// with the others. They are sent to the store, and then given to settle().
   std::vector<Charge> take(Instant now);
-  /// The same, for these keys.
+  /// The same, for these keys, but for those of which a charge was refused within kPauseOfKey.
   std::vector<Charge> take(std::span<const KeyName> names, Instant now);
 
   enum class Outcome : std::uint8_t {
@@ -77,7 +80,7 @@ class ChargeBack {
     kMayBeCharged,  ///< The store was sent them, and did not answer: they are pending until the key
                     ///< is fresh, and are not sent again.
     kNotCharged,    ///< The store has not charged them with the request: they are charged now.
-    kNotSent,       ///< They are charged later: nothing but named keys is sent for kPause.
+    kNotSent,       ///< It was refused: they are charged after a pause.
   };
   /// What became of `units` of a charge that take() returned, or that was added as sent.
   void settle(const Charge& charge, std::int64_t units, Outcome outcome, Instant now);
@@ -86,6 +89,7 @@ class ChargeBack {
   struct Entry {
     Charge charge;  // Its units are those to be sent.
     Instant fresh_at = 0;
+    Instant refused_at = 0;
     std::int64_t sent = 0;  // Those of which the store has not said that it charged them.
   };
   using Entries = std::map<KeyName, Entry>;

@@ -129,6 +129,18 @@ TEST_F(FallbackLateTest, OfChargesTellWhatWasCharged) {
   EXPECT_EQ(counted_as_not_charged(), 0U);
 }
 
+// A charge is no user of the space.
+TEST_F(FallbackLateTest, OfChargesLetALimitBeReplaced) {
+  wrap({}, "fixed_window 40/1h");
+  inner_->lose_all();
+  decide({.cost = 5}, kStart);
+  inner_->lose_nothing();
+  decide({.key = "other", .cost = 0}, kStart);
+  inner_->be_late();
+  space_ = store_->replace_space(space_, Limit("sliding_log 30/2h", "limit").definition());
+  inner_->answer();
+}
+
 // The take was asked before the block.
 TEST_F(FallbackLateTest, OfATakeDoNotEndABlockThatIsLateToo) {
   wrap({}, "fixed_window 40/1h");

@@ -66,8 +66,7 @@ std::shared_ptr<Space> FallbackStore::replace_space(const std::shared_ptr<Space>
                                                     const LimitDefinition& limit) {
   const std::lock_guard lock(mutex_);
   // If the caller is the last holder of `held`, the inner store and the local states may replace
-  // their spaces, too. While the store is being charged with units of `held`, that is a holder as
-  // well: then the limit is refused if it cannot read the states.
+  // their spaces, too.
   const auto* const former =
       held.use_count() == 1 ? static_cast<const FallbackSpace*>(held.get()) : nullptr;
   auto inner = former ? inner_->replace_space(*former->inner, limit) : inner_->open_space(limit);
@@ -401,7 +400,7 @@ void FallbackStore::charge_back(std::span<const KeyName> names, Instant now) {
     charge.units = due.charge;
     // The request refers to the key in `taken`.
     all.push_back(
-        {.name = charge.name, .admitted = charge, .space = space, .is_charge_back = true});
+        {.name = charge.name, .admitted = charge, .owner = space->inner, .is_charge_back = true});
   }
   if (requests.empty()) return;
   auto batch = Charging::batch_of(*this, std::move(all), requests, now, at);

@@ -123,7 +123,7 @@ class FallbackStore final : public BatchStore, private Batch::OuterStore {
   struct AnsweredLater {
     KeyName name;
     ChargeBack::Charge admitted;  ///< In charges_, as sent. Of no units if none were admitted.
-    std::shared_ptr<const Space> space;  ///< Of a charge, for as long as it is under way.
+    std::shared_ptr<const void> owner;  ///< Of the inner store's space, which a charge refers to.
     bool lends = false;
     bool is_charge_back = false;
     bool is_late = false;

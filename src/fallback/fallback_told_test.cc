@@ -543,10 +543,27 @@ TEST_F(FallbackToldTest, AKeyThatTheStoreChargesAgainIsChargedWithoutAPause) {
     inner_->lose_nothing();
     decide({.cost = 0}, kStart);
     EXPECT_EQ(remaining_in_store(), 40) << "it may refuse what changes the key";
-    submit({{.key = "other"}, {}}, mode, kStart);
-    EXPECT_EQ(remaining_in_store(), 9);
+    const Instant later = kStart + ChargeBack::kPauseOfKey;
+    submit({{.key = "other"}, {}}, mode, later - 1);
+    EXPECT_EQ(remaining_in_store(), 39) << "one more of a busy key would be refused, too";
+    submit({{.key = "other"}, {}}, mode, later);
+    EXPECT_EQ(remaining_in_store(), 8);
     EXPECT_EQ(store_->counters().charged_back, 30U);
   }
+}
+
+TEST_F(FallbackToldTest, AKeyWhoseChargesAreRefusedHoldsUpNoOther) {
+  wrap({}, "fixed_window 400/1h");
+  inner_->lose_all();
+  decide({.cost = 30}, kStart);
+  decide({.key = "busy", .cost = 30}, kStart);
+  inner_->loses = [](const Request& asked) { return asked.operation == Operation::kCharge; };
+  decide({.key = "busy"}, kStart);
+  inner_->loses = [](const Request& asked) {
+    return asked.operation == Operation::kCharge && asked.key == "busy";
+  };
+  for (int i = 1; i <= 4; ++i) decide({.key = "busy"}, kStart + i * ChargeBack::kPause / 2);
+  EXPECT_EQ(remaining_in_store(), 370);
 }
 
 // It was sent, and the reply is lost.

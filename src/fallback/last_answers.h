@@ -25,11 +25,11 @@ namespace sluice {
 ///
 /// A denial with retry_after r of a request that was sent at t stands until t + r. It applies to
 /// requests of the same key under the same numbers that the store would deny too: a take of at
-/// least its cost and, of a bucket, at most its patience (the longest delay that the caller
-/// accepts), and a take of what remains if a single unit was denied. Only the latest denial of each
-/// key is remembered, and none without an end (retry_after kNever: no state admits the cost). It is
-/// over when it ends, when the store allows a take that it applies to or one under other numbers,
-/// or answers that as much as its cost remains, or when clear() is called.
+/// least its cost and, if a part is a bucket, at most its patience (the longest delay that the
+/// caller accepts), and a take of what remains if a single unit was denied. Only the latest denial
+/// of each key is remembered, and none without an end (retry_after kNever: no state admits the
+/// cost). It is over when it ends, when the store allows a take that it applies to or one under
+/// other numbers, or answers that as much as its cost remains, or when clear() is called.
 ///
 /// While the store answers, a denial is used until t + hold at most, so that what another process
 /// refunds is seen after that time. While the store does not answer, it is used as long as it

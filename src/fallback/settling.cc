@@ -52,9 +52,9 @@ class FallbackStore::Settling {
   std::size_t lost_ = 0;
   bool answered_ = false;
   bool is_left_open_ = false;  // A request that only the inner store can answer has no answer.
-  // Keys that the store has charged with a request, while it lacks units of some keys: it would
-  // admit more than the limit until it is charged with them.
-  std::vector<KeyName> charging_;
+  // Keys of requests that the store has admitted, if it lacks units of any keys: it would admit
+  // more than the limit of such a key until it is charged with them.
+  std::vector<KeyName> admitted_;
   std::vector<AnsweredLater> lates_;
   // Of each of lates_, and what they refer to:
   std::vector<Request> late_requests_;
@@ -79,8 +79,8 @@ std::unique_ptr<Batch> FallbackStore::Settling::run() {
   if (raises) batch_.set_error("the store did not answer");
   if (!raises && !is_left_open_) batch_.clear_error();
   count(raises);
-  if (!charging_.empty() || (answered_ && store_.charges_.may_charge(arrived_))) {
-    store_.charge_back(charging_, batch_.now());
+  if (!admitted_.empty() || (answered_ && store_.charges_.may_charge(arrived_))) {
+    store_.charge_back(admitted_, batch_.now());
   }
   return batch_of_late();
 }
@@ -125,7 +125,7 @@ void FallbackStore::Settling::await(Subjects subjects, Requests requests) {
     const auto limit = space.keep(*requests[i].limit);
     lates_.push_back({.name = name_of(subjects[i]),
                       .admitted = {},
-                      .space = nullptr,
+                      .owner = nullptr,
                       .lends = space.lends,
                       .is_late = true});
     late_requests_.push_back(requests[i]);
@@ -170,7 +170,7 @@ void FallbackStore::Settling::learn(const Subject& subject, const Request& reque
   }
   if (space.lends) return;
   if (is_done && can_be_denied(operation, request.cost) && !store_.charges_.is_empty()) {
-    charging_.push_back(name_of(subject));
+    admitted_.push_back(name_of(subject));
   }
   store_.record(name_of(subject), request, answer, batch_, arrived_, false);
 }

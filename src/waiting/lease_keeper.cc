@@ -155,17 +155,10 @@ void LeaseKeeper::release(const Lease& lease) {
     return_and_wait(*binding_->store(), request);
     return queues_->released(lease.key_);
   }
-  // A store that was only late, so that the release was not sent, would count it for a whole lease.
-  const auto then = [queues = queues_, weak = std::weak_ptr(binding_), bound = &lease.bound_,
-                     key = lease.key_, id = lease.id_, giver = lease.giver_,
-                     timer = timer_](const Decision& answer) {
-    const auto binding = weak.lock();
-    if (giver == Source::kStore && answer.source != giver && binding != nullptr) {
-      reclaim(binding->store(), {binding, bound}, key, id, timer);
-    }
+  const auto wake_next = [queues = queues_, key = lease.key_](const Decision&) {
     queues->released(key);
   };
-  return_later(binding_, lease.bound_, request, then, timer_);
+  return_later(binding_, lease.bound_, request, wake_next, timer_);
 }
 
 Lease::Lease(std::shared_ptr<LeaseKeeper> keeper, std::string key, const AcquireOutcome& granted)

@@ -142,9 +142,10 @@ TEST_F(LeaseKeeperTest, ReleasesAgainUntilTheStoreAnswers) {
   local->release();
   EXPECT_THAT(asked(Operation::kRelease), ElementsAre(7, 8));
   answer();
+  timer_->pass(10ms);
   EXPECT_THAT(asked(Operation::kRelease), ElementsAre(7));
   answer();
-  timer_->pass(10ms);
+  timer_->pass(20ms);
   EXPECT_THAT(asked(Operation::kRelease), ElementsAre(7));
   says({.allowed = true});
   answer();

@@ -86,7 +86,7 @@ class SentReturn : public std::enable_shared_from_this<SentReturn> {
         request_(request),
         then_(std::move(then)) {
     request_.key = key_;
-    if (request_.is_reclaim) lease_ends_ = timer_->after(lease_of(*bound_));
+    if (request_.operation == Operation::kRelease) lease_ends_ = timer_->after(lease_of(*bound_));
   }
   ~SentReturn() {
     if (has_place_) under_way_.leave_place(place_);
@@ -103,8 +103,11 @@ class SentReturn : public std::enable_shared_from_this<SentReturn> {
 
  private:
   void settle(const Decision& answer) {
-    const bool is_answered = answer.source != Source::kUnavailable;
-    if (!is_answered && request_.is_reclaim && timer_->after(pause_) < lease_ends_) {
+    const bool is_unanswered = request_.operation == Operation::kRelease &&
+                               request_.giver == Source::kStore && answer.source != Source::kStore;
+    if (is_unanswered && timer_->after(pause_) < lease_ends_) {
+      request_.is_reclaim =
+          true;  // Whatever the policy has answered, only the store is left to ask.
       ask_again(may_be_executed(answer));
     }
     // First: the caller may destroy the store when it is told, and the process may end when none is
@@ -112,7 +115,7 @@ class SentReturn : public std::enable_shared_from_this<SentReturn> {
     bound_.reset();
     store_.reset();
     under_way_.end();
-    if (then_) then_(answer);
+    if (const Returned then = std::exchange(then_, nullptr)) then(answer);
   }
 
   // Meanwhile it holds only weak references, so that the store may be destroyed.
@@ -137,8 +140,8 @@ class SentReturn : public std::enable_shared_from_this<SentReturn> {
   const BoundLimit* const place_;  // Never followed: whose place it has.
   const std::string key_;
   Request request_;
-  const Returned then_;
-  TimerQueue::TimePoint lease_ends_;
+  Returned then_;
+  TimerQueue::TimePoint lease_ends_;  // Of a permit that is released.
   std::chrono::nanoseconds pause_ = kFirstReclaimPause;
   bool has_place_ = false;
 };

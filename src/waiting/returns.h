@@ -19,22 +19,23 @@ namespace sluice {
 /// Request::giver, but that of the failure policy, or kUnavailable.
 using Returned = std::function<void(const Decision&)>;
 
-/// Sends a refund or a release to the store, once, without waiting; but waits for the answer if the
-/// system cannot start the timer thread. If the store does not answer, the units count until they
-/// return with time, and a permit until its lease ends or reclaim() has released it. `bound` is one
-/// of the binding's limits. `then` is called afterwards in either case: within this call if it has
-/// the answer by then, otherwise on the timer thread.
+/// Sends a refund or a release to the store without waiting; but waits for the answer if the system
+/// cannot start the timer thread. `bound` is one of the binding's limits. `then` is called with the
+/// answer in either case: within this call if it has it by then, otherwise on the timer thread.
+///
+/// If the store does not answer, the units count until they return with time, and a release of a
+/// permit that the store granted is sent again, as reclaim() says.
 void return_later(const std::shared_ptr<const LimitBinding>& binding, const BoundLimit& bound,
                   const Request& request, Returned then, std::shared_ptr<TimerQueue> timer);
 
 /// Sends a refund or a release to the store once, waits for the answer, and returns it.
 Decision return_and_wait(Store& store, const Request& request);
 
-/// Releases a permit that the store may have granted without an answer (kTakenUnknown), or of which
-/// it has not answered the release: a store that was only late would count it for a whole lease. If
-/// the store does not answer the release either, it is sent again, after pauses that grow to a
-/// second, until the lease would have ended. It is not sent again once the caller has let go of the
-/// store or of `bound`, as when a limiter is destroyed.
+/// Releases a permit that the store may have granted without an answer (kTakenUnknown): a store
+/// that was only late would count it for a whole lease. If the store does not answer the release
+/// either, it is sent again, after pauses that grow to a second, until the lease would have ended.
+/// It is not sent again once the caller has let go of the store or of `bound`, as when a limiter is
+/// destroyed.
 ///
 /// Never waits: without a timer thread, nothing is sent. Does not wake waiting callers: they would
 /// ask at once a store that perhaps still does not answer, and leave further permits to reclaim. A

@@ -49,15 +49,14 @@ class ReturnsTest : public testing::Test {
   std::shared_ptr<LimitBinding> binding_;
 };
 
-TEST_F(ReturnsTest, AReturnIsSentOnce) {
+TEST_F(ReturnsTest, ARefundIsSentOnce) {
   for (const bool loses : {false, true}) {
     store_->loses = [loses](const Request&) { return loses; };
-    Request release = binding_->bound().request("k");
-    release.operation = Operation::kRelease;
-    release.permit = 7;
+    Request refund = binding_->bound().request("k");
+    refund.operation = Operation::kRefund;
     int answers = 0;
     return_later(
-        binding_, binding_->bound(), release, [&](const Decision&) { ++answers; }, timer_);
+        binding_, binding_->bound(), refund, [&](const Decision&) { ++answers; }, timer_);
     EXPECT_EQ(answers, 0);
     answer_all();
     EXPECT_EQ(answers, 1);

@@ -38,7 +38,7 @@ WaitingCallers::Caller::~Caller() {
   callers_.keys_.erase(place);
 }
 
-// Without the lock, since the store may call back callers that reset or block a key.
+// Without the lock, since `ask` asks the store.
 void WaitingCallers::ask(std::string_view key) {
   const auto found = keys_.find(key);
   if (found == keys_.end() || found->second.timer == nullptr) return;

@@ -60,9 +60,9 @@ class WaitingCallers {
    public:
     /// `since` is the value of wakings() before the store was asked: `wake` is called for events
     /// that began later, at once if that was before now. It may be called several times, on any
-    /// thread and with a lock held: it must be short. `ask` is called on the timer thread, to which
-    /// `timer` belongs; both are null if the caller never asks. Neither function may use the
-    /// WaitingCallers.
+    /// thread and with a lock held: it must be short, and must not use the WaitingCallers. `ask` is
+    /// called on the timer thread, to which `timer` belongs, and makes and destroys no caller; both
+    /// are null if the caller never asks.
     Caller(WaitingCallers& callers, std::string_view key, const LimitBinding& binding,
            std::uint64_t since, Wake wake, Ask ask = nullptr,
            const std::shared_ptr<TimerQueue>& timer = nullptr);
