@@ -114,7 +114,7 @@ LimitTable::Opened LimitTable::open(const LimitDefinition& limit, const Space* h
   // Checked first: a limit that is refused leaves the former one as it is.
   std::size_t bytes = bytes_of_space(limit.space, limit.parts);
   if (limit.varies) bytes += bytes_of_numbers(limit.parts) + sizeof(Lists);
-  if (!has_room(bytes, limit.is_named() ? 0 : 2)) refuse();
+  if (!has_room(bytes, limit.is_named() ? 0 : 2, limit.varies ? 2 : 1)) refuse();
   if (former_id != 0) opened.retired = retire(former_id);
   const LimitId id = add_row(limit.space, limit.parts);
   row(id).data->made = ++spaces_made_;
@@ -176,6 +176,7 @@ LimitTable::Image LimitTable::image_of(LimitId id, const PartList& parts) {
 LimitId LimitTable::restore(const Image& image, LimitId space) {
   const std::lock_guard lock(mutex_);
   if (space != 0) {
+    space = row(space).space;  // A file may name other numbers of the space.
     if (!begin_to_vary(space, nullptr)) return 0;
     const LimitId id = numbers_row(space, image.parts);
     add_key(id);
@@ -193,11 +194,11 @@ void LimitTable::let_go(const MemorySpace& space) {
   remove_key(space.id());
 }
 
-// Whether there is room for another row of so many bytes, and others stay free.
-bool LimitTable::has_room(std::size_t bytes, std::size_t sixteenths_kept) const {
+// Whether there is room for so many rows of so many bytes together, and others stay free.
+bool LimitTable::has_room(std::size_t bytes, std::size_t sixteenths_kept, std::size_t rows) const {
   const std::size_t in_use = rows_ - free_.size();
   return bytes_ + bytes + max_bytes_ / 16 * sixteenths_kept <= max_bytes_ &&
-         in_use + kMaxLimits / 16 * sixteenths_kept < kMaxLimits;
+         in_use + rows + kMaxLimits / 16 * sixteenths_kept <= kMaxLimits;
 }
 
 void LimitTable::refuse() const {
@@ -242,7 +243,7 @@ LimitId LimitTable::numbers_row(LimitId space, const PartList& parts) {
 // Another row of numbers, rounded down. REQUIRES: there is room.
 LimitId LimitTable::add_numbers(LimitId space, Lists& lists, const PartList& parts,
                                 std::size_t bytes) {
-  const bool fine = row(space).data->sets++ < kFineSets;
+  const bool fine = row(space).data->sets++ <= kFineSets;  // The strictest one comes first.
   const int bits = bits_of(parts.size(), fine);
   const auto used = [bits](const AnyPart& part) { return RoundedUse(part, bits).used(); };
   const LimitId id = use_row(with_used(parts, used), bytes, space);

@@ -165,8 +165,8 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
     std::uint64_t made = 0;
     std::string name = {};  // Of the space.
     std::vector<AnyPart> parts = {};
-    // Of a space whose numbers vary: one of its numbers. 0 otherwise. To make that again in
-    // another table makes the space's numbers vary there, too.
+    // Of a space whose numbers vary: the id of its strictest row, which makes them vary again where
+    // it is restored. 0 otherwise.
     LimitId strictest = 0;
   };
   Image image_of(LimitId id, const std::vector<AnyPart>& parts);
@@ -223,8 +223,8 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
   // The first sets of numbers of a space have as many bits as there is room for in the codes, but
   // not more than an expression can say, for snapshots.
   static constexpr std::size_t kFineSets = 1024;
-  // There are fewer sets of 6 bits for one part.
-  static constexpr std::size_t kMostSets = kFineSets + 2048;
+  // Beside them there is the strictest one; there are fewer sets of 6 bits for one part.
+  static constexpr std::size_t kMostSets = 1 + kFineSets + 2048;
   static int bits_of(std::size_t parts, bool fine) {
     return fine ? std::min(52, kCodeBits[parts] - 6) : 6;
   }
@@ -253,7 +253,7 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
   }
 
   // The following functions need mutex_.
-  bool has_room(std::size_t bytes, std::size_t sixteenths_kept = 0) const;
+  bool has_room(std::size_t bytes, std::size_t sixteenths_kept = 0, std::size_t rows = 1) const;
   [[noreturn]] void refuse() const;
   LimitId add_row(std::string name, const PartList& parts);
   LimitId numbers_row(LimitId space, const PartList& parts);

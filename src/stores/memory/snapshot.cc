@@ -314,6 +314,7 @@ class Loader {
       throw SnapshotError("a limit in it is none of this version of sluice: " +
                           std::string(error.what()));
     }
+    if (space != id && !keeps_state(limits_.parts(limit_of_[space]), image.parts)) fail_block();
     limit_of_[id] = limits_.restore(image, space == id ? LimitId{0} : limit_of_[space]);
     if (limit_of_[id] == 0) throw SnapshotError("the store has no room for its limits");
   }
