@@ -16,6 +16,7 @@
 #include "testing/fallback_fixture.h"
 #include "testing/manual_timer_queue.h"
 #include "testing/scripted_store.h"
+#include "waiting/wait_queues.h"
 
 namespace sluice {
 namespace {
