@@ -106,8 +106,8 @@ class SentReturn : public std::enable_shared_from_this<SentReturn> {
     const bool is_unanswered = request_.operation == Operation::kRelease &&
                                request_.giver == Source::kStore && answer.source != Source::kStore;
     if (is_unanswered && timer_->after(pause_) < lease_ends_) {
-      request_.is_reclaim =
-          true;  // Whatever the policy has answered, only the store is left to ask.
+      // The policy has answered already: from now on only the store is asked.
+      request_.is_reclaim = true;
       ask_again(may_be_executed(answer));
     }
     // First: the caller may destroy the store when it is told, and the process may end when none is
