@@ -27,8 +27,8 @@ class ChargeBack {
   static constexpr std::size_t kMaxKeys = 16'384;
   static constexpr std::size_t kMaxKeyBytes = 1024;
   static constexpr std::size_t kAtOnce = 1024;
-  /// After a charge that was refused, nothing is sent for so long but charges of named keys; and
-  /// of that key nothing for so much shorter a time.
+  /// After a refused charge only charges of named keys are sent for kPause (see take()), and none
+  /// of the refused key for kPauseOfKey.
   static constexpr std::int64_t kPause = 100'000'000;
   static constexpr std::int64_t kPauseOfKey = 1'000'000;
 

@@ -137,7 +137,8 @@ TEST_F(FallbackLateTest, OfChargesLetALimitBeReplaced) {
   inner_->lose_nothing();
   decide({.key = "other", .cost = 0}, kStart);
   inner_->be_late();
-  space_ = store_->replace_space(space_, Limit("sliding_log 30/2h", "limit").definition());
+  const Limit other_kind("sliding_log 30/2h", "limit");
+  EXPECT_NO_THROW(space_ = store_->replace_space(space_, other_kind.definition()));
   inner_->answer();
 }
 

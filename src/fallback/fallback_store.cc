@@ -373,8 +373,9 @@ class FallbackStore::Charging final : public Batch::OuterStore {
   const std::vector<AnsweredLater> all_;
 };
 
-// The store answers: charges to it what the local states have admitted and still counts; of these
-// keys, which it has just charged, at once.
+// The store answers: charges to it what the local states have admitted and still counts. For these
+// keys, of which it has just admitted requests, that may not wait until other keys' charges may be
+// sent.
 void FallbackStore::charge_back(std::span<const KeyName> names, Instant now) {
   using Outcome = ChargeBack::Outcome;
   const Instant at = decided_at(now);
