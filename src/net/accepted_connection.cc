@@ -29,8 +29,9 @@ constexpr int kSweepParts = 10;
 }  // namespace
 
 AcceptedConnection::AcceptedConnection(IoSocket socket, ConnectionGroup& group,
-                                       std::shared_ptr<const Service> service)
-    : group_(group), service_(std::move(service)), socket_(std::move(socket)) {}
+                                       std::shared_ptr<const Service> service,
+                                       std::atomic<std::size_t>& counted)
+    : group_(group), service_(std::move(service)), counted_(counted), socket_(std::move(socket)) {}
 
 /// Runs `step` unless the connection is closed.
 template <class Step>
@@ -421,7 +422,7 @@ void AcceptedConnection::close() {
   leaving_.reset();
   if (group_.stopping) ignore_input();
   // Counted before the peer can notice: a client that then connects instead must not be refused.
-  group_.open.fetch_sub(1);
+  counted_.fetch_sub(1);
   const bool is_in_handshake = tls_ && handler_ == nullptr && phase_ == Phase::kOpen;
   if (is_in_handshake) service_->on_event(ConnectionEvent::kHandshakeFailed);
   error_code ignored;

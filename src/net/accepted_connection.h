@@ -26,19 +26,15 @@ inline constexpr std::size_t kLastReadBytes = 64 * 1024;
 
 class AcceptedConnection;
 
-/// The connections of one serving thread, and what they share. Used by that thread only, except
-/// `open`.
+/// The connections of one serving thread, and what they share. Used by that thread only.
 struct ConnectionGroup {
-  /// `at_limits` and `counted` outlive it.
-  ConnectionGroup(std::size_t number, const ConnectionLimits& at_limits,
-                  std::atomic<std::size_t>& counted)
-      : thread(number), limits(at_limits), open(counted) {}
+  /// `at_limits` outlives it.
+  ConnectionGroup(std::size_t number, const ConnectionLimits& at_limits)
+      : thread(number), limits(at_limits) {}
 
   /// The thread's number, from 0.
   const std::size_t thread;
   const ConnectionLimits& limits;
-  /// The number of open connections of all groups, which all serving threads count.
-  std::atomic<std::size_t>& open;
   /// Wake functions hold a share, so that a store can call them even after the server was
   /// destroyed.
   const std::shared_ptr<boost::asio::io_context> context =
@@ -76,7 +72,7 @@ class AcceptedConnection final : public std::enable_shared_from_this<AcceptedCon
  public:
   /// `group` outlives it.
   AcceptedConnection(IoSocket socket, ConnectionGroup& group,
-                     std::shared_ptr<const Service> service);
+                     std::shared_ptr<const Service> service, std::atomic<std::size_t>& counted);
 
   /// Joins the group and serves.
   void start();
@@ -143,6 +139,7 @@ class AcceptedConnection final : public std::enable_shared_from_this<AcceptedCon
 
   ConnectionGroup& group_;
   const std::shared_ptr<const Service> service_;
+  std::atomic<std::size_t>& counted_;
   IoSocket socket_;
   // When the peer has read nothing of the pending output for too long, or has not ended its side
   // while the connection lingers; checked by sweep().

@@ -49,11 +49,11 @@ struct ConnectionLimits {
 struct Service {
   Address address;
   MakeHandler make_handler;
-  /// Sent to a peer that connects when max_connections and `reserve` are open; then its connection
-  /// is closed.
+  /// Sent to a peer that connects when as many are open as may be; then its connection is closed.
   std::string refusal;
   StreamTimeouts timeouts = {};
-  /// How many connections beyond max_connections this service may open.
+  /// So many connections of the services that have a reserve do not count towards max_connections.
+  /// They share it.
   std::size_t reserve = 0;
   /// If not null, its connections use TLS. `refusal` is not sent then.
   std::shared_ptr<const TlsServer> tls = {};

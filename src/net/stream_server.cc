@@ -176,11 +176,24 @@ class SocketFile {
 struct AllConnections {
   explicit AllConnections(const StreamServerOptions& given) : options(given) {
     assert(options.threads >= 1);
-    for (std::size_t i = 0; i < options.threads; ++i) groups.emplace_back(i, options.limits, open);
+    for (std::size_t i = 0; i < options.threads; ++i) groups.emplace_back(i, options.limits);
+  }
+
+  /// Where a new connection of the service is counted until it is closed. Null if there are too
+  /// many.
+  std::atomic<std::size_t>* count_one_of(const Service& service) {
+    const auto fits = [](std::atomic<std::size_t>& counted, std::size_t most) {
+      if (counted.fetch_add(1) < most) return true;
+      counted.fetch_sub(1);
+      return false;
+    };
+    if (service.reserve != 0 && fits(in_reserve, service.reserve)) return &in_reserve;
+    return fits(open, options.max_connections) ? &open : nullptr;
   }
 
   const StreamServerOptions options;
-  std::atomic<std::size_t> open{0};
+  std::atomic<std::size_t> open{0};  // Without those in the reserve.
+  std::atomic<std::size_t> in_reserve{0};
   /// Each is used by its thread only. The first thread accepts.
   std::deque<ConnectionGroup> groups;
   /// When cannot_accept may be called again. Belongs to the first thread.
@@ -297,15 +310,17 @@ class Listener {
   // A peer that is one too many is refused here: those that wait for their thread have descriptors,
   // too.
   void hand_over(IoSocket peer, ConnectionGroup& group) {
-    if (all_.open.fetch_add(1) >= all_.options.max_connections + service_->reserve) {
-      all_.open.fetch_sub(1);
+    std::atomic<std::size_t>* const counted = all_.count_one_of(*service_);
+    if (counted == nullptr) {
       service_->on_event(ConnectionEvent::kRefused);
       if (service_->tls == nullptr) refuse(std::move(peer), service_->refusal);
       return;
     }
-    asio::dispatch(*group.context, [service = service_, &group, peer = std::move(peer)]() mutable {
-      std::make_shared<AcceptedConnection>(std::move(peer), group, std::move(service))->start();
-    });
+    asio::dispatch(
+        *group.context, [service = service_, &group, counted, peer = std::move(peer)]() mutable {
+          std::make_shared<AcceptedConnection>(std::move(peer), group, std::move(service), *counted)
+              ->start();
+        });
   }
 
   std::shared_ptr<const Service> service_;
@@ -509,7 +524,7 @@ void StreamServer::stop(std::chrono::milliseconds grace, std::chrono::millisecon
 }
 
 std::size_t StreamServer::connections() const {
-  return state_->connections.open.load();
+  return state_->connections.open.load() + state_->connections.in_reserve.load();
 }
 
 }  // namespace sluice

@@ -301,6 +301,17 @@ TEST_F(StreamServerTest, AReserveIsForItsServiceAlone) {
   EXPECT_EQ(Client(server.addresses()[1]).read_all(), "all taken\n");
 }
 
+TEST_F(StreamServerTest, AReserveIsTakenFirst) {
+  const Service reserve{any_port(), line_handlers(), "all taken\n", {}, 1};
+  StreamServer server({{any_port(), line_handlers(), "full\n"}, reserve}, {.max_connections = 1});
+  server.start();
+  Client reserved(server.addresses()[1]);
+  ASSERT_TRUE(reserved.echoes("x\n"));
+  Client other(server.addresses()[0]);
+  EXPECT_TRUE(other.echoes("y\n"));
+  EXPECT_EQ(server.connections(), 2U);
+}
+
 // By the thread that accepts: while a client waited for its worker, it would hold a descriptor.
 TEST_F(StreamServerTest, RefusesOneTooManyAlthoughItsWorkerIsBusy) {
   class Blocking final : public LineHandler {
