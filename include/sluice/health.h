@@ -67,7 +67,8 @@ struct StoreHealth {
   /// How far that clock was behind then.
   std::chrono::nanoseconds clock_lag{0};
 
-  /// Decisions that the store has made (Decision::source).
+  /// Requests that the store has answered, also those that charge it with what local states had
+  /// admitted.
   std::uint64_t answered_by_store = 0;
   /// Decisions that the deny cache of this process has made.
   std::uint64_t answered_by_cache = 0;
