@@ -8,7 +8,8 @@
 #include <string_view>
 #include <vector>
 
-// Of the address sanitizer; null without it. NOLINTNEXTLINE(bugprone-reserved-identifier)
+// Of the address sanitizer; null without it.
+// NOLINTNEXTLINE(bugprone-reserved-identifier,readability-identifier-naming)
 extern "C" __attribute__((weak)) std::size_t __sanitizer_get_current_allocated_bytes();
 
 namespace sluice::http {
