@@ -233,7 +233,7 @@ class AbuseTest(SystemTest):
         for what, count, threads, make in (
                 ("keys", KEYS, 2, lambda n: ("SLUICE.CHECK", "token_bucket 2/1h", f"key{n}")),
                 ("limits", EXPRESSIONS, 1,
-                 lambda n: ("SLUICE.CHECK", f"token_bucket {n}/1h", f"key{n}")),
+                 lambda n: ("SLUICE.CHECK", f"token_bucket {n}/1w", f"key{n}")),
                 ("limits of CL.THROTTLE", 50_000, 1,
                  lambda n: ("CL.THROTTLE", f"key{n}", n, 1, 60)),
                 ("limits of INCREX", 50_000, 1,
