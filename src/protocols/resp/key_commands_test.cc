@@ -140,10 +140,11 @@ TEST_F(KeyCommandsTest, CountsUpToAnyNumberOfBounds) {
 // The store is full of keys. None of them denies by the numbers of its own commands, so the store
 // evicts them for new keys. By the numbers of other commands they would deny, and stay.
 TEST_F(KeyCommandsTest, AFullStoreAdmitsNewKeysWithOtherNumbers) {
-  for (const std::string& numbers : {"CL.THROTTLE # 999 1000 3600\r\nCL.THROTTLE # 6 7 3600\r\n",
-                                     "THROTTLE # 1000 1000 3600\r\nTHROTTLE # 7 7 3600\r\n",
-                                     "INCREX # UBOUND 1000 EX 3600 ENX\r\n"
-                                     "INCREX # UBOUND 7 EX 3600 ENX\r\n"}) {
+  // No key is fresh again before the end.
+  for (const std::string& numbers :
+       {"CL.THROTTLE # 999 1000 3600000\r\nCL.THROTTLE # 6 7 3600000\r\n",
+        "THROTTLE # 1000 1000 3600000\r\nTHROTTLE # 7 7 3600000\r\n",
+        "INCREX # UBOUND 1000 EX 3600 ENX\r\nINCREX # UBOUND 7 EX 3600 ENX\r\n"}) {
     const auto small = open_store("memory:?max_bytes=1048576");
     TestConnection in_small_store(thread_over(small));
     const std::size_t line = numbers.find('\n') + 1;
