@@ -38,6 +38,7 @@ TEST(CommandLine, AShellReadsTheSameWords) {
       directory.write("script", "sluice() { printf '<%s>' \"$@\"; }\n" + line);
   const std::string out = directory.path("out");
   for (const std::string shell : {"sh", "bash"}) {
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): one thread
     ASSERT_EQ(std::system((shell + " " + script + " > " + out).c_str()), 0);
     EXPECT_EQ(directory.read("out"),
               R"(<replay><-><./-x.log><x'$(exit 1)'.log><--limit><a  \ "b"><--key><ä>)");
@@ -47,6 +48,7 @@ TEST(CommandLine, AShellReadsTheSameWords) {
 TEST(CommandLine, HasNoByteThatATerminalMightInterpret) {
   EXPECT_EQ(command_line({.files = {"\x1b[2J'$(id)'\\\xff ä"}}),
             R"(sluice replay $'\033[2J\047$(id)\047\134\377 \303\244')");
+  // NOLINTNEXTLINE(misc-misleading-bidirectional)
   EXPECT_EQ(command_line({.files = {"\u202e"}}), R"(sluice replay $'\342\200\256')");
 }
 
