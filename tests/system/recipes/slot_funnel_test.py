@@ -49,16 +49,16 @@ class SlotFunnel(RecipeTest):
         self.assertEqual(self.run_funnel([self.callers(), self.callers()], 10), SLOTS)
 
     def test_work_that_outlasts_its_lease_runs_beside_others(self):
-        """Sluice renews leases: work of one and a half leases still runs alone."""
+        """Sluice renews leases: work of one and a quarter leases still runs alone."""
         running = sum(attempt(self.redis, owner) for owner in range(10))
         self.assertEqual(running, SLOTS)
         self.let_pass(LEASE_S * SECOND_MS)
         running += sum(attempt(self.redis, owner) for owner in range(10, 20))
         self.assertEqual(running, 2 * SLOTS)
 
-        lease_ms = 2 * SECOND_MS
+        lease_ms = 4 * SECOND_MS
         running = self.run_funnel([self.callers()], 10, lease_ms)
-        time.sleep(1.5 * lease_ms / SECOND_MS)
+        time.sleep(1.25 * lease_ms / SECOND_MS)
         running += self.run_funnel([self.callers()], 10, lease_ms, "later-")
         self.assertEqual(running, SLOTS)
 
@@ -66,7 +66,7 @@ class SlotFunnel(RecipeTest):
         """The recipe's lease must be that of the longest work. Sluice's lease is renewed, so it
         is only the time after which a crashed holder loses its permit."""
         self.assertEqual(sum(attempt(self.redis, owner) for owner in range(SLOTS)), SLOTS)
-        self.let_pass((LEASE_S - 1) * SECOND_MS)
+        self.let_pass((LEASE_S - 10) * SECOND_MS)
         self.assertFalse(attempt(self.redis, "waiter"))
 
         lease_ms = 1 * SECOND_MS
@@ -101,8 +101,10 @@ class SlotFunnel(RecipeTest):
         for caller, until_ms in (("first", began_ms["second"]), ("second", released_ms)):
             waiters.funnel(caller, 1, LEASE_S * SECOND_MS, 10 * SECOND_MS)
             time.sleep((until_ms - began_ms[caller]) / SECOND_MS)
+            waiters.await_asleep()  # Else the next one may come before it.
         late_ns = [self.hand_over(holder, "holder", "first")]
         waiters.funnel("third", 1, LEASE_S * SECOND_MS, 10 * SECOND_MS)
+        waiters.await_asleep()
         late_ns += [self.hand_over(waiters, "first", "second"),
                     self.hand_over(waiters, "second", "third")]
         # The machine may have stalled for a moment, but hardly each time.
