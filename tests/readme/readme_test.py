@@ -8,7 +8,7 @@ The convention, by the fence that opens a block:
            A block that is one `... sluice serve ...` line is a server: it is started, must listen
            before the next block runs, and is stopped at the end of the file.
   ```text  Directly after a sh or cpp block: the output of that block. A line `...` matches any
-           lines. Anywhere else: ignored.
+           lines; seconds in headers may have passed. Anywhere else: ignored.
   ```yaml  With a first line `# NAME`: is written to the file NAME in the scratch folder.
   ```cpp   A whole file: compiled with the project's warnings; with a main it is linked and run.
 The ports 6380, 6381 and 8080 are replaced by free ones, and 6379 by that of a redis-server.
@@ -23,13 +23,16 @@ import unittest
 from dataclasses import dataclass
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "system"))
-from harness import BINARY, ROOT, Process, RedisServer, SystemTest, free_port, run  # noqa: E402
+from harness import (BINARY, PATIENCE_S, ROOT, Connection, Process, RedisServer,  # noqa: E402
+                     SystemTest, await_true, free_port, run)
 
 LIBRARY = os.path.join(ROOT, "build", "library", "libsluice.a")
 DEFAULT_PORT = "6380"
 REDIS_PORT = "6379"
 PORTS = re.compile(r"\b(6379|6380|6381|8080)\b")
 NOT_RUN = ("git clone", "cd ", "cmake --preset", "#")
+# In a line that re.escape() has made a pattern.
+SECONDS = re.compile(r"((?<=;t=)|(?<=^Retry\\-After:\\ ))\d+")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 CXX_FLAGS = ["-std=c++20", "-Wall", "-Wextra", "-Werror", "-I", os.path.join(ROOT, "include")]
 
@@ -58,9 +61,18 @@ def blocks_of(text):
     return blocks
 
 
+def pattern_of(line):
+    """Of the line, in which headers may tell of up to PATIENCE_S less until something."""
+    def numbers(found):
+        most = int(found[0])
+        return f"({'|'.join(map(str, range(max(1, most - PATIENCE_S), most + 1)))})"
+
+    return SECONDS.sub(numbers, re.escape(line))
+
+
 def matches(expected, printed):
     """Whether the output is the expected one, in which a line `...` matches any lines."""
-    pattern = "".join(r"(?:.*\n)*?" if line.strip() == "..." else re.escape(line) + r"\s*\n"
+    pattern = "".join(r"(?:.*\n)*?" if line.strip() == "..." else pattern_of(line) + r"\s*\n"
                       for line in expected.splitlines())
     return re.fullmatch(pattern, printed if printed.endswith("\n") else printed + "\n") is not None
 
@@ -134,13 +146,18 @@ class Readme(SystemTest):
     def start_server(self, words):
         if "--resp" not in words:
             words += ["--resp", f"127.0.0.1:{self.port_for(DEFAULT_PORT)}"]
-        address = words[words.index("--resp") + 1]
+        written = words[words.index("--resp") + 1]
+        if written.startswith("unix:"):
+            address = os.path.join(self.folder, written.removeprefix("unix:"))
+        else:
+            address = ("127.0.0.1", int(written.rpartition(":")[2]))
         server = Process(*words, cwd=self.folder)
         self.addCleanup(server.stop)
-        if address.startswith("unix:"):
-            server.await_listening(os.path.join(self.folder, address.removeprefix("unix:")))
-        else:
-            server.await_listening(("127.0.0.1", int(address.rpartition(":")[2])))
+        server.await_listening(address)
+        if "--store" in words:  # Before it is connected, the server answers without it.
+            with Connection(address) as connection:
+                await_true("its store", lambda: "store_state:up\r\n" in connection.ask(
+                    "INFO", "sluice"))
 
     def write_yaml(self, block):
         named = re.match(r"# (\S+)\n", block.text)
@@ -185,6 +202,9 @@ class Convention(unittest.TestCase):
         self.assertTrue(matches("a\n", "a"))
         self.assertFalse(matches("a\n...\nc\n", "a\nb\n"))
         self.assertFalse(matches("a.c\n", "abc\n"))
+        told = 'RateLimit: "login";r=0;t={}, "b";r=1;t=1\nRetry-After: {}\n'
+        for later, is_so in ((600, True), (599, True), (580, True), (579, False), (601, False)):
+            self.assertEqual(matches(told.format(600, 600), told.format(later, later)), is_so)
 
     def test_ports(self):
         port_for = {"6380": 16381, "6381": 16379, "6379": 6380}.get

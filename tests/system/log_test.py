@@ -16,6 +16,8 @@ from harness import (BINARY, PATIENCE_S, ROOT, Connection, RedisServer, Server, 
 
 ROW = re.compile(r"^\| `(\w+)` \| (info|warning|error) \|.*\|([^|]*)\|$", re.MULTILINE)
 USUAL = {"time", "level", "event", "message"}
+# On a busy machine a decision may be slow: that is an event as well.
+FILE = "log: {format: json, slow: no}\n"
 PASSWORD = "open-sesame"
 
 
@@ -82,19 +84,18 @@ class LogTest(SystemTest):
 
     @staticmethod
     def message(server, name):
-        """Of the only event with this name."""
+        """Of the last event with this name."""
         events = map(json.loads, server.output().splitlines())
-        message, = (event["message"] for event in events if event["event"] == name)
-        return message
+        return [event["message"] for event in events if event["event"] == name][-1]
 
     def test_each_event_is_a_line_of_json(self):
         folder = self.temporary_folder()
         file = os.path.join(folder, "sluice.yaml")
 
         def write(limit):
-            write_text(file, "log: {format: json}\n"
-                             f"limits: {{a: {limit}, b: fixed_window 5/1m}}\n"
-                             f"snapshot: {{file: {folder}/snapshot}}\n")
+            write_text(file + ".new", f"{FILE}limits: {{a: {limit}, b: fixed_window 5/1m}}\n"
+                                      f"snapshot: {{file: {folder}/snapshot}}\n")
+            os.rename(file + ".new", file)
 
         write("token_bucket 300000000/1s")
         with Server("--config", file, "--threads", "1") as server:
@@ -125,20 +126,26 @@ class LogTest(SystemTest):
     def test_the_store_is_lost_and_back(self):
         with RedisServer() as redis:
             url = redis.url + "?deadline=5s"  # Else there may be an event of late answers, too.
-            server = self.enterContext(Server("--store", url, "--log-format", "json"))
+            file = self.write_file("sluice.yaml", FILE)
+            server = self.enterContext(Server("--store", url, "--config", file))
             connection = self.enterContext(Connection(server.address))
-            check = ("SLUICE.CHECK", "fixed_window 1000/1d", "a")
-            await_true("an answer", lambda: connection.ask(*check)[0] == 1)
+            await_true("up", lambda: "store_state:up\r\n" in connection.ask("INFO", "sluice"))
+
+            def await_last(name):
+                await_true(name, lambda: self.events(server.output())[-1] == name)
+
             redis.signal(signal.SIGKILL)
             redis.wait()
-            connection.ask(*check)
-            self.await_event(server, "store_lost")
+            connection.ask("SLUICE.CHECK", "fixed_window 1000/1d", "a")
+            await_last("store_lost")
             self.assertIn(f"the store {url} is lost: ", self.message(server, "store_lost"))
             with RedisServer(port=redis.port):
-                self.await_event(server, "store_back")
+                await_last("store_back")
                 self.assertIn(f"the store {url} is back", self.message(server, "store_back"))
-                self.assertEqual(self.events(server.output()),
-                                 ["serving", "store_lost", "store_back"])
+                events = self.events(server.output())
+                # Twice, if the store was slow to connect at the start.
+                self.assertEqual(events, ["serving"] + ["store_lost", "store_back"] *
+                                 (len(events) // 2))
 
     def test_slow_decisions_have_lines_but_not_each(self):
         file = self.write_file("sluice.yaml", "log: {format: json, slow: 1us}\n"
@@ -161,7 +168,8 @@ class LogTest(SystemTest):
 
     def test_a_full_store(self):
         store = "memory:?max_bytes=1048576"
-        with Server("--store", store, "--log-format", "json") as server:
+        file = self.write_file("sluice.yaml", FILE)
+        with Server("--store", store, "--config", file) as server:
             with Connection(server.address) as connection:
                 self.assertIn("\r\nstore_state:up\r\nround_trip_p50_usec:0\r\n"
                               "round_trip_p99_usec:0\r\nevicted_keys:0\r\nwithout_room:0\r\n",
@@ -201,14 +209,20 @@ class LogTest(SystemTest):
         with RedisServer() as redis:
             late = LateServer(redis, 0.03)
             server = self.enterContext(Server("--store", late.url + "?deadline=20ms"))
-            with Connection(server.address) as connection:
-                for i in range(30):
-                    connection.ask("SLUICE.CHECK", "fixed_window 1000/1d", i)
-                    time.sleep(0.02)
-            server.await_output("answers later than the deadline of 20ms: after up to ")
-            line = next(line for line in server.output().splitlines() if "answers later" in line)
-            self.assertRegex(line, r"after up to (3\d|\d{2,})ms; deadline=(6\d|\d{2,})ms would be "
-                                   r"enough$")
+            connection = self.enterContext(Connection(server.address))
+            line = re.compile("answers later than the deadline of 20ms: after up to "
+                              r"(?:(\d+)s)?(?:(\d+)ms)?; deadline=(?:(\d+)s)?(?:(\d+)ms)? "
+                              "would be enough\n")
+
+            def told():
+                # Where the store is lost meanwhile, some have no reply.
+                connection.ask("SLUICE.CHECK", "fixed_window 1000/1d", "a")
+                return line.search(server.output())
+
+            numbers = [int(number) for number in await_true("the line", told).groups(default=0)]
+            late_ms, enough_ms = (1000 * numbers[i] + numbers[i + 1] for i in (0, 2))
+            self.assertGreaterEqual(late_ms, 30)
+            self.assertGreaterEqual(enough_ms, 2 * late_ms - 1)
 
     def test_info_says_how_the_store_is(self):
         with RedisServer() as redis:
