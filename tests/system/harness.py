@@ -195,9 +195,13 @@ class Process:
         """Returns once it has written the text so many times. Raises AssertionError if it does
         not."""
         deadline = time.monotonic() + PATIENCE_S
-        while self.output().count(text) < count:
-            if not self.running() or time.monotonic() > deadline:
-                raise AssertionError(f"has not written {text!r}: {self.output()}")
+        while True:
+            ended = not self.running() or time.monotonic() > deadline
+            output = self.output()  # Read later: so it is all, if the program has ended.
+            if output.count(text) >= count:
+                return
+            if ended:
+                raise AssertionError(f"has not written {text!r}: {output}")
             time.sleep(0.01)
 
     def await_listening(self, address):
