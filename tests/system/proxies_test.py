@@ -10,7 +10,7 @@ import threading
 import time
 import unittest
 
-from harness import (ROOT, Process, Server, SystemTest, await_true, free_port,
+from harness import (PATIENCE_S, ROOT, Process, Server, SystemTest, await_true, free_port,
                      new_token, post, read_text, request, write_text)
 
 PAGE = os.path.join(ROOT, "docs", "proxies.md")
@@ -114,10 +114,10 @@ class RunProxy(Page):
         self.addCleanup(self.site.shutdown)
         self.ports["3000"] = self.site.server_address[1]
 
-    def start_proxy(self):
+    def start_proxy(self, timeout="5s"):
         """With longer timeouts than the page's: a busy machine must not look like a lost Sluice."""
         for name in self.NAMES:
-            text = self.files[name].replace("100ms", "500ms").replace("0.1s", "0.5s")
+            text = self.files[name].replace("100ms", timeout)
             write_text(os.path.join(self.folder, name), self.with_ports(text))
         proxy = Process("env", f"HOME={self.folder}", *self.command(), cwd=self.folder)
         self.addCleanup(proxy.stop)
@@ -140,7 +140,7 @@ class EachProxy:
 
     def test_it_limits_and_lets_through(self):
         server = self.start_sluice()
-        self.start_proxy()
+        proxy = self.start_proxy()
         for i in range(LIMIT - 2):
             status, headers, body = self.ask(f"/shop?i={i}")
             self.assertEqual((status, body), (200, b"the site"))
@@ -154,6 +154,8 @@ class EachProxy:
         self.check_denial(*self.ask("/post", "POST", body=b"a body")[:2])
         self.check_denial(*self.ask(headers={"X-Forwarded-For": "203.0.113.7"})[:2])
         self.assertEqual(len(self.site.requests), LIMIT)
+        proxy.stop()
+        self.start_proxy("500ms")
         self.assertEqual(self.ask(client="127.0.0.2")[0], 200)
         self.check_away(server, 200)
         self.assertEqual(len(self.site.requests), LIMIT + 3)
@@ -173,7 +175,7 @@ class EachProxy:
             begin = time.monotonic()
             got, headers, _ = self.ask()
             self.assertEqual(got, status)
-            self.assertLess(time.monotonic() - begin, 5)
+            self.assertLess(time.monotonic() - begin, PATIENCE_S)
             self.assertNotIn("ratelimit", headers)
             if status == 503:
                 self.assertEqual(headers["retry-after"], "1")
@@ -181,8 +183,8 @@ class EachProxy:
     def test_it_refuses_without_sluice(self):
         server = self.start_sluice()
         self.files[self.NAMES[0]] = refusing(self.files[self.NAMES[0]])
-        self.start_proxy()
-        self.assertEqual(self.ask()[0], 200)
+        self.start_proxy("500ms")
+        self.await_status(200)
         self.check_away(server, 503)
         self.assertEqual(len(self.site.requests), 1)
         self.start_sluice()
