@@ -14,7 +14,7 @@ from harness import Connection, PATIENCE_S, SystemTest, free_port, read_terminal
 KEYS = (b"\x1b[31mred\x1b]0;title\x07", b"line\r\nforged: yes\n", b'quote"back\\slash',
         b"{limit=\"x\"} 1\n# HELP", b"\x00\x01\x7f\x08", b"invalid \xff\xfe\xc3", b"\xc2\x9b31m C1",
         "\u202eright to left\u2066".encode(), b"\xed\xa0\x80 surrogate")
-LIMIT = "fixed_window 1/1h"
+LIMIT = "fixed_window 1/1h anchor=first"
 
 
 def is_unsafe(character):

@@ -8,7 +8,7 @@ import sys
 import redis
 
 BURST = 15
-THROTTLE = ("CL.THROTTLE", "redis-py", BURST, 30, 60)
+THROTTLE = ("CL.THROTTLE", "redis-py", BURST, 1, 3600)
 CHECK = ("SLUICE.CHECK", "sliding_log 5/1h", "redis-py")
 
 
