@@ -13,7 +13,7 @@ import unittest
 import example
 import harness
 
-LEASE_MS = 3000
+LEASE_MS = 3600
 WORKERS = 8
 JOBS = 800
 WORK_MS = 100
@@ -153,8 +153,8 @@ class QueueWorker(unittest.TestCase):
         harness.await_true("a worker that is stopped at work", stopped_at_work)
 
     def test_a_long_job_keeps_its_lease(self):
-        self.connection.ask("LPUSH", "reports", "long 3000")
-        workers = [self.begin_worker(lease_ms=1500) for _ in range(2)]
+        self.connection.ask("LPUSH", "reports", f"long {LEASE_MS * 5 // 4}")
+        workers = [self.begin_worker() for _ in range(2)]
         self.await_results(1)
         harness.await_true("its end", lambda: ["start", "done"] in [worker.whats()
                                                                     for worker in workers])

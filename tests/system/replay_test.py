@@ -10,11 +10,12 @@ import json
 import os
 import pty
 import re
+import select
 import subprocess
-import time
 import unittest
 
-from harness import BINARY, ROOT, SystemTest, read_terminal, read_text, run, sluice
+from harness import (BINARY, PATIENCE_S, ROOT, SystemTest, read_terminal, read_text, run,
+                     sluice)
 
 SAMPLE = os.path.join(ROOT, "data", "access.log")
 FIELDS = ["time_ns", "key", "cost", "limit_expr", "allowed", "limit", "remaining",
@@ -240,19 +241,15 @@ class BadInput(Replay):
 class Terminal(Replay):
     """With standard output and standard error on a terminal, unless said otherwise."""
 
-    def on_terminal(self, *arguments, chunks=(), **variables):
-        """All that it writes. Between two chunks of standard input it has time to draw its bar."""
+    def on_terminal(self, *arguments, feed=lambda stdin, terminal: None, **variables):
+        """All that it writes. `feed` writes its input, and can see when something is shown."""
         ours, its = pty.openpty()
         inherited = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
         environment = {**inherited, "TERM": "xterm", **variables}
         with subprocess.Popen([BINARY, "replay", *arguments], stdin=subprocess.PIPE, stdout=its,
                               stderr=its, env=environment) as process:
             os.close(its)
-            for number, chunk in enumerate(chunks):
-                if number > 0:
-                    time.sleep(0.7)
-                process.stdin.write(chunk)
-                process.stdin.flush()
+            feed(process.stdin, ours)
             process.stdin.close()
             written = read_terminal(ours)
             self.assertEqual(process.wait(), 0, written)
@@ -270,10 +267,22 @@ class Terminal(Replay):
 
     def test_the_bar_shows_the_rate_and_goes_away(self):
         lines = b"".join(b"%d,a\n" % i for i in range(5000))
-        text = self.on_terminal("--limit", "fixed_window 1/1m", NO_COLOR="1",
-                                chunks=(b"time,key\n" + lines, lines, lines))
-        self.assertRegex(text, r"\r\x1b\[K8,192 lines  [\d,]+/s")
-        before_summary = text[:text.index("15,000 requests")]
+        chunks = 0
+
+        def feed(stdin, terminal):
+            """The program looks at the time every 4,096 lines, and first draws after 500 ms."""
+            nonlocal chunks
+            stdin.write(b"time,key\n")
+            while chunks < PATIENCE_S and not select.select([terminal], [], [], 0.7)[0]:
+                stdin.write(lines)
+                stdin.flush()
+                chunks += 1
+
+        text = self.on_terminal("--limit", "fixed_window 1/1m", NO_COLOR="1", feed=feed)
+        shown = re.search(r"\r\x1b\[K([\d,]+) lines  [\d,]+/s", text)
+        self.assertIsNotNone(shown, text)
+        self.assertEqual(int(shown[1].replace(",", "")) % 4096, 0)
+        before_summary = text[:text.index(f"{5000 * chunks:,} requests")]
         self.assertTrue(before_summary.endswith("\r\x1b[K"), text)
 
     def test_no_bar_without_a_terminal(self):

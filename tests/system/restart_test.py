@@ -1,5 +1,6 @@
 """Restarts of `sluice serve --snapshot`: what is kept, when, and what is refused."""
 
+import contextlib
 import os
 import re
 import resource
@@ -75,7 +76,13 @@ class Restart(SystemTest):
             await_true("a snapshot", lambda: count("succeeded") > 0)
             self.assertTrue(os.path.exists(self.path))
             self.assertEqual(count("failed"), 0)
-            os.makedirs(os.path.join(self.path + ".new", "in the way"))
+
+            def is_in_the_way():
+                with contextlib.suppress(OSError):  # Where the next snapshot is being written.
+                    os.makedirs(os.path.join(self.path + ".new", "in the way"))
+                    return True
+
+            await_true("a folder in its place", is_in_the_way)
             await_true("a failure", lambda: count("failed") > 0)
             server.await_output("no snapshot was written, the former one stays")
 

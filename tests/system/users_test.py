@@ -98,6 +98,7 @@ class Users(SystemTest):
         resp, http = ("127.0.0.1", self.plain), ("127.0.0.1", self.http)
         health = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
         check = b"GET /auth?limit=login HTTP/1.1\r\nHost: localhost\r\nX-Sluice-Token: "
+        begun = time.monotonic()
         silent, busy, known, half = (self.enterContext(Connection(resp)) for _ in range(4))
         web_busy, web_known = (self.enterContext(Connection(http)) for _ in range(2))
 
@@ -114,7 +115,6 @@ class Users(SystemTest):
             self.assertEqual(connection.ask("AUTH", "gateway", self.token), "OK")
         web_known.send(check + self.token.encode() + b"\r\n\r\n")
         half.send(b"*1\r\n$4\r\nPI")
-        begun = time.monotonic()
         served = [refused, healthy]
         while served and time.monotonic() < begun + 18:
             for ask in list(served):
