@@ -23,10 +23,8 @@ namespace {
 /// Whether colours suit the output on this descriptor: it is a terminal that has some, and the user
 /// has not set NO_COLOR.
 bool takes_colour(int descriptor) {
-  // NOLINTBEGIN(concurrency-mt-unsafe): no thread changes the environment.
   const char* no_colour = std::getenv("NO_COLOR");
   const char* terminal = std::getenv("TERM");
-  // NOLINTEND(concurrency-mt-unsafe)
   return isatty(descriptor) == 1 && (no_colour == nullptr || *no_colour == '\0') &&
          terminal != nullptr && std::string_view(terminal) != "dumb";
 }

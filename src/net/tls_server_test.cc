@@ -441,7 +441,7 @@ TEST_F(TlsFilesTest, RefusesAKeyWithAPassphrase) {
   for (const std::string lock : {"pkcs8 -topk8", "ec -aes128"}) {
     const std::string command = "openssl " + lock + " -passout pass:secret -in " + files().key +
                                 " -out " + locked + " 2>/dev/null";
-    ASSERT_EQ(std::system(command.c_str()), 0);  // NOLINT(concurrency-mt-unsafe): one thread
+    ASSERT_EQ(std::system(command.c_str()), 0);
     EXPECT_EQ(refusal({.certificate = files().certificate, .key = locked, .client_ca = ""}),
               "the key in " + locked + " cannot be used: keys with a passphrase are not supported");
   }

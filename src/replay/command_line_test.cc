@@ -38,7 +38,6 @@ TEST(CommandLine, AShellReadsTheSameWords) {
       directory.write("script", "sluice() { printf '<%s>' \"$@\"; }\n" + line);
   const std::string out = directory.path("out");
   for (const std::string shell : {"sh", "bash"}) {
-    // NOLINTNEXTLINE(concurrency-mt-unsafe): one thread
     ASSERT_EQ(std::system((shell + " " + script + " > " + out).c_str()), 0);
     EXPECT_EQ(directory.read("out"),
               R"(<replay><-><./-x.log><x'$(exit 1)'.log><--limit><a  \ "b"><--key><ä>)");

@@ -24,12 +24,10 @@ struct Wanted {
 /// counts. Numbers are kept as text, because a double would round a time in nanoseconds.
 class Handler {
  public:
-  // NOLINTBEGIN(readability-identifier-naming): the parser expects these names.
   static constexpr std::size_t max_object_size = std::numeric_limits<std::size_t>::max();
   static constexpr std::size_t max_array_size = std::numeric_limits<std::size_t>::max();
   static constexpr std::size_t max_key_size = std::numeric_limits<std::size_t>::max();
   static constexpr std::size_t max_string_size = std::numeric_limits<std::size_t>::max();
-  // NOLINTEND(readability-identifier-naming)
 
   std::vector<Wanted> wanted;
   bool is_object = false;

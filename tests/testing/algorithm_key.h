@@ -16,7 +16,6 @@
 namespace sluice {
 
 /// Prints a decision when a test fails. GoogleTest finds it by this name.
-// NOLINTNEXTLINE(readability-identifier-naming)
 inline void PrintTo(const Decision& d, std::ostream* out) {
   *out << (d.allowed ? "allowed" : "denied") << " limit=" << d.limit << " remaining=" << d.remaining
        << " retry_ns=" << d.retry_after.count() << " reset_ns=" << d.reset_after.count()

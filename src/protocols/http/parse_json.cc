@@ -23,12 +23,10 @@ using json::string_view;
 /// Builds a value from the parser's events, and notices names that an object has twice.
 class Builder {
  public:
-  // NOLINTBEGIN(readability-identifier-naming): the parser expects these names.
   static constexpr std::size_t max_object_size = kMaxJsonMembers;
   static constexpr std::size_t max_array_size = json::array::max_size();
   static constexpr std::size_t max_key_size = json::string::max_size();
   static constexpr std::size_t max_string_size = json::string::max_size();
-  // NOLINTEND(readability-identifier-naming)
 
   /// `text` is what is parsed.
   Builder(std::string_view text, const json::storage_ptr& storage) : text_(text) {

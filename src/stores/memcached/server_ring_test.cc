@@ -25,7 +25,7 @@ TEST(ServerRing, SharesKeysEvenly) {
   const ServerRing ring(servers(4));
   std::vector<int> shares(4);
   for (int i = 0; i < kKeys; ++i) ++shares.at(ring.server_of(key(i)));
-  for (const int share : shares) EXPECT_NEAR(share, kKeys / 4, kKeys / 40);
+  for (const int share : shares) EXPECT_NEAR(share, kKeys / 4.0, kKeys / 40.0);
 }
 
 TEST(ServerRing, AServerThatIsAddedTakesItsShareAndMovesNothingElse) {
@@ -38,7 +38,7 @@ TEST(ServerRing, AServerThatIsAddedTakesItsShareAndMovesNothingElse) {
       EXPECT_EQ(more.server_of(key(i)), before);
       ++moved;
     }
-    EXPECT_NEAR(moved, kKeys / static_cast<int>(before + 1), kKeys / 40);
+    EXPECT_NEAR(moved, 1.0 * kKeys / static_cast<int>(before + 1), kKeys / 40.0);
   }
 }
 

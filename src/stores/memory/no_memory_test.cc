@@ -29,6 +29,7 @@ bool fails() {
 
 }  // namespace
 
+// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming): the linker's names.
 extern "C" {
 void* __real_malloc(std::size_t bytes);
 int __real_posix_memalign(void** block, std::size_t alignment, std::size_t bytes);
@@ -40,6 +41,7 @@ int __wrap_posix_memalign(void** block, std::size_t alignment, std::size_t bytes
   return fails() ? ENOMEM : __real_posix_memalign(block, alignment, bytes);
 }
 }
+// NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
 
 namespace sluice::memory {
 namespace {

@@ -31,6 +31,7 @@ bool fails() {
 
 }  // namespace
 
+// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming): the linker's names.
 extern "C" {
 ssize_t __real_write(int file, const void* bytes, std::size_t count);
 int __real_fsync(int file);
@@ -61,6 +62,7 @@ ssize_t __wrap_read(int file, void* bytes, std::size_t count) {
   return fails() ? -1 : __real_read(file, bytes, count);
 }
 }
+// NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
 
 namespace sluice::memory {
 namespace {

@@ -489,7 +489,6 @@ TEST(Snapshot, IntoLessRoomTheStoreTakesWhatItCan) {
 
 // With a sanitizer, opening a store for each byte takes long: every seventh is tried, and all of
 // them with SLUICE_TEST_SCALE.
-// NOLINTNEXTLINE(concurrency-mt-unsafe): no thread changes the environment.
 const std::size_t kStep = std::getenv("SLUICE_TEST_SCALE") != nullptr ? 1 : 7;
 
 // One of everything, in few bytes.
