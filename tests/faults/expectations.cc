@@ -190,9 +190,14 @@ void expect_whole(const std::string& fault, const std::function<Round()>& make_r
 }
 
 void expect_admitted(const Report& report, const Bound& bound) {
+  std::int64_t excess = 0;
   for (const Admitted& key : report.admitted) {
     EXPECT_LE(key.by_store, bound.by_store * key.limit) << key.key;
     EXPECT_LE(key.by_store + key.otherwise, bound.in_all * key.limit + bound.more) << key.key;
+    excess += std::max<std::int64_t>(0, key.by_store + key.otherwise - key.limit - bound.more);
+  }
+  if (bound.excess_is_counted) {
+    EXPECT_LE(excess, report.not_charged_back);
   }
 }
 

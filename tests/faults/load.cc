@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "servers/await.h"
+#include "sluice/health.h"
 
 namespace sluice::faults {
 namespace {
@@ -28,7 +29,7 @@ constexpr std::array<SharedLimit, Load::kLimits> kShared{{
     {"fixed_window 90/1d anchor=first & token_bucket 80/20d", "both", 80},
 }};
 
-constexpr std::int64_t kOwnLimit = 1'000'000'007;
+constexpr std::int64_t kOwnLimit = 1'000'000'000'000'007;
 constexpr std::array<std::int64_t, Load::kCallers * Load::kOwnKeys> kPrimes{
     101, 103, 107, 109, 113, 127, 131, 137, 139, 149, 151, 157, 163, 167, 173, 179};
 
@@ -65,7 +66,7 @@ Load::Load(const std::string& url) : store_(open_store(url)) {
     caller.random.seed(static_cast<unsigned>(i + 1));
     for (std::size_t k = 0; k < kOwnKeys; ++k) {
       caller.own[k].name = own_key(i, k);
-      caller.own[k].cost = kPrimes[i * kOwnKeys + k];
+      caller.own[k].cost = kPrimes[i * kOwnKeys + k] * kOwnUnit;
     }
     caller.thread = std::thread([this, &caller] {
       while (!stopping_.load(std::memory_order_relaxed)) {
@@ -176,6 +177,7 @@ Report Load::stop() {
     caller.strays.clear();
   }
   std::ranges::sort(report.samples, {}, &Sample::asked);
+  report.not_charged_back = static_cast<std::int64_t>(health(*store_).not_charged_back) % kOwnUnit;
   for (std::size_t which = 0; which < kLimits; ++which) {
     for (std::size_t key = 0; key < kSharedKeys; ++key) {
       const Count& count = counts_[which][key];

@@ -45,6 +45,8 @@ struct Admitted {
 struct Report {
   std::vector<Sample> samples;     ///< By when they were asked.
   std::vector<Admitted> admitted;  ///< Of the keys that all callers share.
+  /// Of these keys in all: the units that the store's health counts as not charged back.
+  std::int64_t not_charged_back = 0;
   /// A sentence for each of the first few decisions that cannot belong to their request.
   std::vector<std::string> strays;
 };
@@ -55,13 +57,15 @@ struct Report {
 /// They share keys of a few limits, some of which are soon used up. Each caller also has its own
 /// keys, for which it knows how much it has taken: a decision for another request would have
 /// another limit, or count units that this caller has not taken. Each key takes a different prime
-/// number of units at a time, so that the counts of two keys cannot be confused.
+/// number of units at a time, so that the counts of two keys cannot be confused. Own keys take
+/// multiples of kOwnUnit, which sums of units tell apart from those of shared keys.
 class Load {
  public:
   static constexpr std::size_t kCallers = 2;
   static constexpr std::size_t kSharedKeys = 12;
   static constexpr std::size_t kOwnKeys = 8;
   static constexpr std::size_t kLimits = 4;
+  static constexpr std::int64_t kOwnUnit = 100'000;
 
   /// Opens a store, waits until it has answered once, and starts the callers.
   explicit Load(const std::string& url);
