@@ -11,8 +11,9 @@ namespace sluice::faults {
 /// and again, and records by how much it overslept. If it is late, other threads are late as well.
 class Canary {
  public:
-  /// Below this lateness the machine was quiet, so it does not explain a late decision.
-  static constexpr std::chrono::milliseconds kQuiet{1};
+  /// Below this lateness the machine was quiet: the three wake-ups of a decision, each as late, do
+  /// not explain a late decision.
+  static constexpr std::chrono::microseconds kQuiet{500};
 
   Canary();
   ~Canary();

@@ -64,10 +64,11 @@ struct Try {
 
 /// Expects that one of several tries is in time. Another program on this machine can delay a
 /// thread, so a late try proves something only if the machine was quiet. The test fails with the
-/// third late try on a quiet machine, or after six late tries; if the machine was quiet in none of
-/// them, only if no try would have been in time with the machine's lateness as extra room. The
-/// expectations inside `make` must hold in each try; if they do not, there are no further tries.
-/// Prints the number of tries.
+/// third late try on a quiet machine, or after six late tries, unless more of them would have been
+/// in time with the machine's lateness as extra room than were made while it was quiet. (A late try
+/// on a quiet machine proves little alone: the lateness is a percentile, which does not show that
+/// one process was held for a while.) The expectations inside `make` must hold in each try; if they
+/// do not, there are no further tries. Prints the number of tries.
 void expect_in_time(const std::string& what, const std::function<Try()>& make);
 
 /// How many times its limit each key may have been admitted; in all, and so many units more, which
