@@ -97,11 +97,12 @@ void print(const std::string& fault, const Round& round, const Times& times) {
   std::printf(
       "[  FIGURES ] %s: %.2f s, %zu decisions, p50 %.2f p99.9 %.2f longest %.2f ms; store %.1f "
       "cache %.1f local %.1f policy %.1f %%; store again after %.1f ms, missed last after %.1f ms; "
-      "%+.1f MiB; machine late by %.2f ms\n",
+      "%+.1f MiB; machine late by %.2f ms%s\n",
       fault.c_str(), ms(round.ended - round.began) / 1000, times.count, ms(times.half),
       ms(times.most), ms(times.longest), percent(Source::kStore), percent(Source::kCache),
       percent(Source::kLocal), percent(Source::kPolicy), ms(back.first), ms(back.last_lost),
-      static_cast<double>(round.growth_bytes) / (1 << 20), ms(round.machine_late));
+      static_cast<double>(round.growth_bytes) / (1 << 20), ms(round.machine_late),
+      round.counts_are_right ? "" : "; its counts are not right");
   std::fflush(stdout);
 }
 
@@ -143,10 +144,10 @@ bool is_as_unnoticed_as_it_should(const Round& round, Clock::duration room) {
 bool is_in_time(const Round& round, const Times& times, Clock::duration room) {
   const Span after{.from = round.ended + kRecovery};
   const Share store = share_of_store(round.report, after);
-  return (times.count >= kLeastSamples || room >= kDeadline) &&
-         times.most <= kDeadline + kGrace + room && no_caller_waits(round) &&
-         every_caller_waits(round, room) && is_as_unnoticed_as_it_should(round, room) &&
-         return_of(round).first <= kRecovery + room &&
+  const bool enough = times.count >= kLeastSamples && round.counts_are_right;
+  return (enough || room >= kDeadline) && times.most <= kDeadline + kGrace + room &&
+         no_caller_waits(round) && every_caller_waits(round, room) &&
+         is_as_unnoticed_as_it_should(round, room) && return_of(round).first <= kRecovery + room &&
          share_of(Source::kStore, round.report, after).these > 0 &&
          100 * store.these >= 99 * store.all;
 }

@@ -97,6 +97,16 @@ TEST(ExpectWhole, FailsIfCallersNoticeWhatTheyShouldNot) {
                           "the machine was quiet in 3 tries");
 }
 
+TEST(ExpectWhole, FailsIfItsCountsAreNotRight) {
+  const auto miscounted = [] {
+    Round round = hurried_for(0ms);
+    round.counts_are_right = false;
+    return round;
+  };
+  EXPECT_NONFATAL_FAILURE(expect_whole("a fault with too few local decisions", miscounted),
+                          "the machine was quiet in 3 tries");
+}
+
 TEST(ExpectWhole, ForgivesItIfTheMachineMakesCallersMissTheDeadline) {
   expect_whole("a server that is given up by a late machine",
                [] { return hurried_for(200ms, 5ms); });

@@ -113,12 +113,13 @@ TEST(Policies, ReturnedUnitsAreSeenByAllWithinASecond) {
       deny(key);
       const Clock::time_point denied = Clock::now();
       EXPECT_FALSE(two.check(key).allowed);
-      EXPECT_EQ(two.check(key).source, Source::kCache);
+      const bool is_cached = two.check(key).source == Source::kCache;  // Unless it comes too late.
       return_units(key);
       servers::await(key, [&] { return two.check(key).allowed; });
       const Clock::duration took = Clock::now() - denied;
-      return Try{.machine_late = canary.stop(),
-                 .is_in_time = [took](Clock::duration room) { return took < 1200ms + room; }};
+      return Try{.machine_late = canary.stop(), .is_in_time = [=](Clock::duration room) {
+                   return is_cached && took < 1200ms + room;
+                 }};
     });
   };
   const auto use_up = [&](const std::string& key) { one.charge(key, 8); };
@@ -180,7 +181,7 @@ TEST(Policies, DenyAdmitsNothingBeyondTheLimit) {
       server.resume();
     });
     expect_admitted(round.report, {.by_store = 1, .in_all = 1});
-    EXPECT_GT(share_of(Source::kPolicy, round.report).these, 20U);
+    round.counts_are_right = share_of(Source::kPolicy, round.report).these > 20;
     server.command({"FLUSHALL"});
     return round;
   });

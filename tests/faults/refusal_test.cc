@@ -29,7 +29,7 @@ void refuse_for_a_while(RedisServer& server, const std::string& fault,
       end();
     });
     expect_admitted(round.report, {.by_store = 1, .in_all = 1, .more = 4});
-    EXPECT_GT(share_of(Source::kLocal, round.report).these, 100U);
+    round.counts_are_right = share_of(Source::kLocal, round.report).these > 100;
     round.known_after = 200ms;
     server.command({"FLUSHALL"});
     return round;
@@ -132,7 +132,7 @@ TEST(Refusal, ItIsBusy) {
       script.join();
     });
     expect_admitted(round.report, {.by_store = 1, .in_all = 1, .more = 4});
-    EXPECT_GT(share_of(Source::kLocal, round.report).these, 20U);
+    round.counts_are_right = share_of(Source::kLocal, round.report).these > 20;
     server.command({"FLUSHALL"});
     return round;
   });
@@ -150,7 +150,7 @@ TEST(Refusal, ItReadsItsData) {
     EXPECT_GT(round.ended - round.began, 400ms);
     round.known_after = 200ms;
     expect_admitted(round.report, {.by_store = 1, .in_all = 1, .more = 4});
-    EXPECT_GT(share_of(Source::kLocal, round.report).these, 100U);
+    round.counts_are_right = share_of(Source::kLocal, round.report).these > 100;
     server.command({"FLUSHALL"});
     return round;
   });

@@ -95,22 +95,25 @@ class BusyProcess {
 // start. Twelve threads that never sleep prevent each other from reading replies in time, although
 // the server is not late.
 TEST(Late, StarvedProcessesDoNotTakeAHealthyServerForALostOne) {
-  RedisServer server;
-  std::vector<std::unique_ptr<BusyProcess>> processes;
-  const Clock::time_point end = Clock::now() + 5s;
-  for (int i = 0; i < 3; ++i) {
-    processes.push_back(std::make_unique<BusyProcess>(server.url(), end));
-  }
-  Answers all;
-  for (const auto& process : processes) all.add(process->wait());
-  std::int64_t admitted = 0;
-  for (std::size_t i = 0; i < all.allowed.size(); ++i) {
-    admitted += all.allowed[i];
-    std::cout << to_string(static_cast<Source>(i)) << ": " << all.allowed[i] << " admitted, "
-              << all.denied[i] << " denied\n";
-  }
-  EXPECT_GE(admitted, 540);
-  EXPECT_LE(admitted, 660);
+  expect_in_time("a tenth more or less than the limit admits", [] {
+    RedisServer server;
+    std::vector<std::unique_ptr<BusyProcess>> processes;
+    const Clock::time_point end = Clock::now() + 5s;
+    for (int i = 0; i < 3; ++i) {
+      processes.push_back(std::make_unique<BusyProcess>(server.url(), end));
+    }
+    Answers all;
+    for (const auto& process : processes) all.add(process->wait());
+    std::int64_t admitted = 0;
+    for (std::size_t i = 0; i < all.allowed.size(); ++i) {
+      admitted += all.allowed[i];
+      std::cout << to_string(static_cast<Source>(i)) << ": " << all.allowed[i] << " admitted, "
+                << all.denied[i] << " denied\n";
+    }
+    // The processes themselves make this machine late, which is no excuse.
+    return Try{
+        .is_in_time = [admitted](Clock::duration) { return admitted >= 540 && admitted <= 660; }};
+  });
 }
 
 // On Redis the deadline is that of each call, not that of all calls together, which take longer;
