@@ -72,12 +72,10 @@ struct Link {
   UniqueFd client;
   UniqueFd server;
   std::array<Flow, 2> flows;
-  bool is_broken = false;
 
   bool is_over() const {
-    return is_broken || std::any_of(flows.begin(), flows.end(), [](const Flow& flow) {
-             return flow.has_ended && flow.chunks.empty();
-           });
+    return std::any_of(flows.begin(), flows.end(),
+                       [](const Flow& flow) { return flow.has_ended && flow.chunks.empty(); });
   }
 };
 
@@ -120,6 +118,7 @@ class FaultProxy::Relay {
 
   void cut_now() {
     const std::lock_guard lock(mutex_);
+    for (Link& link : links_) carry(link);
     links_.clear();
   }
 
@@ -192,20 +191,21 @@ class FaultProxy::Relay {
   void carry(Link& link) {
     if (faults_.stalls) return;
     for (Flow& flow : link.flows) {
-      while (!link.is_broken && flow.wants_more() && receive(link, flow)) {
+      while (flow.wants_more() && receive(flow)) {
       }
-      while (!link.is_broken && send(link, flow)) {
+      while (send(flow)) {
       }
     }
   }
 
   /// Whether there may be more to receive.
-  bool receive(Link& link, Flow& flow) {
+  bool receive(Flow& flow) {
     std::array<char, 65'536> piece;
     const ssize_t got = ::recv(flow.from, piece.data(), piece.size(), 0);
-    if (got == 0) flow.has_ended = true;
-    if (got < 0) link.is_broken = errno != EAGAIN && errno != EINTR;
-    if (got <= 0) return false;
+    if (got <= 0) {
+      flow.has_ended = got == 0 || (errno != EAGAIN && errno != EINTR);
+      return false;
+    }
     std::string bytes(piece.data(), static_cast<std::size_t>(got));
     SteadyTime due = std::chrono::steady_clock::now();
     if (flow.carries_replies) {
@@ -234,14 +234,15 @@ class FaultProxy::Relay {
   }
 
   /// Whether there may be more to send now.
-  static bool send(Link& link, Flow& flow) {
+  static bool send(Flow& flow) {
     if (flow.chunks.empty() || flow.chunks.front().due > std::chrono::steady_clock::now()) {
       return false;
     }
     std::string& bytes = flow.chunks.front().bytes;
     const ssize_t sent = ::send(flow.to, bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (sent < 0) {
-      link.is_broken = errno != EAGAIN && errno != EINTR;
+      // What the other side sent before it closed the connection is still to be received.
+      if (errno != EAGAIN && errno != EINTR) flow.chunks.clear();
       return false;
     }
     bytes.erase(0, static_cast<std::size_t>(sent));

@@ -2,9 +2,11 @@
 #include "servers/fault_proxy.h"
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
 #include <stdexcept>
 
+#include "servers/await.h"
 #include "servers/redis_server.h"
 #include "servers/resp_client.h"
 
@@ -20,6 +22,22 @@ TEST(FaultProxy, RefusingKeepsExistingConnections) {
   EXPECT_EQ(client.ask({"PING"}).text, "PONG");
   proxy.pass();
   EXPECT_EQ(RespClient(proxy.port()).ask({"PING"}).text, "PONG");
+}
+
+// As a server would read it.
+TEST(FaultProxy, WhatArrivedBeforeAResetIsForwarded) {
+  const RedisServer server;
+  FaultProxy proxy(server.port());
+  {
+    Socket socket = Socket::to_port(proxy.port());
+    await("its connection to the server", [&] { return proxy.accepted() == 1; });
+    proxy.stall();
+    socket.send(encode_command({"SET", "k", "v"}));
+    const linger reset{.l_onoff = 1, .l_linger = 0};
+    ::setsockopt(socket.descriptor().get(), SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+  }
+  proxy.pass();
+  await("what was sent", [&] { return server.command({"EXISTS", "k"}) == "1"; });
 }
 
 TEST(FaultProxy, ALostServerClosesTheConnection) {
