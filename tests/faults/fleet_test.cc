@@ -24,7 +24,7 @@ using servers::RedisServer;
 // once more, at most.
 TEST(Fleet, LosesItsPrimaryUnderSentinel) {
   expect_whole("primary killed, its replica promoted by sentinels", [] {
-    RedisSentinel fleet;
+    RedisSentinel fleet({.lost_after = 500ms});
     const std::uint16_t heir = fleet.first_replica().port();
     Load load(fleet.url());
     Round round = through(load, [&] {
@@ -66,7 +66,7 @@ TEST(Fleet, ChangesItsPrimaryUnderSentinel) {
 // The other nodes still get requests.
 TEST(Fleet, LosesANodeOfACluster) {
   expect_whole("a cluster's node killed, its replica takes over", [] {
-    RedisCluster cluster({.replicas = true});
+    RedisCluster cluster({.replicas = true, .lost_after = 1s});
     const int slot = cluster.slot_of(Load::keys().front());
     const std::size_t lost = cluster.owner_of(slot);
     Load load(cluster.url());

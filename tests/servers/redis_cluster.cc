@@ -59,7 +59,7 @@ RedisCluster::RedisCluster(ClusterOptions options) : options_(std::move(options)
     node.config = {"cluster-enabled yes",
                    "cluster-port " + std::to_string(bus_ports_[i]),
                    "cluster-config-file " + (folder_.path() / ids_[i]).native(),
-                   "cluster-node-timeout 1000",
+                   "cluster-node-timeout " + std::to_string(options_.lost_after.count()),
                    "cluster-replica-validity-factor 0",
                    "repl-ping-replica-period 1"};
     node.config.insert(node.config.end(), options_.config.begin(), options_.config.end());

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -14,8 +15,11 @@ namespace sluice::servers {
 
 struct ClusterOptions {
   std::size_t primaries = 3;
-  /// Every primary has one replica, which takes over when the primary has been silent for 1 s.
+  /// Every primary has one replica, which takes over when the primary is lost.
   bool replicas = false;
+  /// A node is lost when it has been silent for so long. For a test that loses a node, 1 s; others
+  /// should not have CLUSTERDOWN because a busy machine holds a node for a while.
+  std::chrono::milliseconds lost_after{10'000};
   /// One more primary, the last node, which has no slot yet.
   bool spare = false;
   /// The password of each node, as in RedisOptions.

@@ -76,13 +76,14 @@ void RedisSentinel::start_sentinels() {
   std::generate(ports.begin(), ports.end(), free_port);
   const auto id = [](std::size_t i) { return std::string(40, static_cast<char>('a' + i)); };
   const std::string name = kMasterName;
+  const auto lost_after_ms = static_cast<std::size_t>(options_.lost_after.count());
   for (std::size_t i = 0; i < kSentinels; ++i) {
     RedisOptions options{.tls = options_.tls, .sentinel = true, .port = ports[i]};
     options.config = {
         "sentinel myid " + id(i),
         "sentinel monitor " + name + " 127.0.0.1 " + std::to_string(servers_[0]->port()) + " 1",
-        "sentinel down-after-milliseconds " + name + " " + std::to_string(500 * (i + 1)),
-        "sentinel failover-timeout " + name + " 1000",
+        "sentinel down-after-milliseconds " + name + " " + std::to_string(lost_after_ms * (i + 1)),
+        "sentinel failover-timeout " + name + " " + std::to_string(2 * lost_after_ms),
         "sentinel known-replica " + name + " 127.0.0.1 " + std::to_string(servers_[1]->port())};
     if (!options_.password.empty()) {
       options.config.push_back("sentinel auth-pass " + name + " " + options_.password);
@@ -121,8 +122,13 @@ std::uint16_t RedisSentinel::named_primary() const {
 }
 
 void RedisSentinel::begin_failover() {
-  const std::string reply = running_sentinel().command({"SENTINEL", "FAILOVER", kMasterName});
-  if (reply != "OK") throw std::runtime_error("no failover: " + reply);
+  await("a replica that can be promoted", [this] {
+    const std::string reply = running_sentinel().command({"SENTINEL", "FAILOVER", kMasterName});
+    // The sentinel has not heard from the replica for a while.
+    if (reply.starts_with("-NOGOODSLAVE")) return false;
+    if (reply != "OK") throw std::runtime_error("no failover: " + reply);
+    return true;
+  });
 }
 
 void RedisSentinel::await_primary(std::uint16_t port) const {

@@ -280,7 +280,7 @@ TEST(RedisStoreOnACluster, TakesTogetherFromOneSlotOnly) {
 
 // Although callers go on asking, and are told that the cluster is down.
 TEST(RedisStoreOnACluster, AsksSeldomForTheMapWhileItLacksANode) {
-  servers::RedisCluster cluster;
+  servers::RedisCluster cluster({.lost_after = 1s});
   Limited limited(options_for_node(cluster.node(0), 100ms), "fixed_window 1000000/24h");
   // Of a node that lives, and says that the cluster is down.
   const std::string key = key_of(cluster, 0);

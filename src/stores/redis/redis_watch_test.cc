@@ -280,7 +280,7 @@ TEST(RedisWatch, HearsOfAllKeysOfACluster) {
 }
 
 TEST(RedisWatch, FollowsThePrimary) {
-  servers::RedisSentinel fleet;
+  servers::RedisSentinel fleet({.lost_after = 500ms});
   RedisOptions options{.topology = Topology::kSentinel,
                        .servers = {},
                        .primary_name = servers::RedisSentinel::kMasterName,
