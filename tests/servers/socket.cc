@@ -8,8 +8,10 @@
 #include <unistd.h>
 
 #include <array>
-#include <atomic>
 #include <cerrno>
+#include <cstddef>
+#include <map>
+#include <mutex>
 #include <stdexcept>
 #include <system_error>
 #include <utility>
@@ -19,8 +21,8 @@ namespace {
 
 constexpr unsigned kFirstPort = 20'000;
 constexpr unsigned kPorts = 12'000;
-// The distance between the first ports of programs that run at the same time.
-constexpr unsigned kPortsEach = 97;
+// A program takes so many ports at a time.
+constexpr unsigned kPortsAtOnce = 100;
 constexpr int kBacklog = 128;
 
 sockaddr_in local(std::uint16_t port) {
@@ -46,13 +48,34 @@ bool bind_to(const UniqueFd& fd, std::uint16_t port) {
   return ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
 }
 
+/// Takes some ports from all other programs that use this, until this program ends, also while no
+/// server listens on them: by a Unix socket of that name, which has no file. False if another
+/// program has them.
+bool take_ports(unsigned which) {
+  static std::map<unsigned, UniqueFd> taken;
+  if (taken.contains(which)) return true;
+  UniqueFd claim = open_socket(AF_UNIX);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  // The name begins with a zero byte.
+  const std::string name = "sluice-test-ports-" + std::to_string(which);
+  name.copy(address.sun_path + 1, sizeof(address.sun_path) - 1);
+  const auto bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  if (::bind(claim.get(), reinterpret_cast<const sockaddr*>(&address), bytes) != 0) return false;
+  taken.emplace(which, std::move(claim));
+  return true;
+}
+
 }  // namespace
 
 std::uint16_t free_port() {
-  static std::atomic<unsigned> next = static_cast<unsigned>(::getpid()) * kPortsEach;
+  static std::mutex mutex;
+  static unsigned next = static_cast<unsigned>(::getpid()) * kPortsAtOnce;
+  const std::lock_guard lock(mutex);
   for (unsigned tries = 0; tries < kPorts; ++tries) {
-    const auto port = static_cast<std::uint16_t>(kFirstPort + next++ % kPorts);
-    if (bind_to(open_socket(AF_INET), port)) return port;
+    const unsigned number = next++ % kPorts;
+    const auto port = static_cast<std::uint16_t>(kFirstPort + number);
+    if (take_ports(number / kPortsAtOnce) && bind_to(open_socket(AF_INET), port)) return port;
   }
   throw std::runtime_error("no port of 127.0.0.1 is free");
 }

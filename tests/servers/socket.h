@@ -15,8 +15,9 @@ namespace sluice::servers {
 /// its order to follow another one only after 10 s, when it asks for INFO again.
 inline constexpr std::chrono::seconds kPatience{30};
 
-/// A free port of 127.0.0.1, a different one with each call. It is below the ports that the system
-/// uses for outgoing connections, so that it is still free when a server restarts.
+/// A free port of 127.0.0.1, a different one with each call, in all programs that run. It is below
+/// the ports that the system uses for outgoing connections, so that it is still free when a server
+/// restarts.
 std::uint16_t free_port();
 
 /// A listening, non-blocking socket on that port of 127.0.0.1. Throws std::system_error.
