@@ -11,7 +11,8 @@ namespace sluice::permits {
 /// The store and limit from which a process takes permits.
 struct Source {
   std::string url;
-  std::string limit = "concurrency 1 lease=2s";
+  /// Leases are renewed at a third, so a process that is held for four seconds keeps its permit.
+  std::string limit = "concurrency 1 lease=6s";
   std::string name = "jobs";
   std::string key = "k";
 };

@@ -30,7 +30,7 @@ inline constexpr Kind kMemcached{"Memcached", false, start<servers::MemcachedSer
 /// A longer deadline, because Redis and Memcached under load may answer late, which is not tested
 /// here.
 inline std::string patiently(const std::string& url) {
-  return url + "?deadline=2s&on_failure=raise";
+  return url + "?deadline=20s&on_failure=raise";
 }
 
 /// A test on a real server of each kind.
