@@ -61,7 +61,7 @@ TEST(Clock, OfARedisThatIsSetBackIsNoticed) {
 TEST(Clock, OfAProcessThatDecidesByItIsComparedWithTheServers) {
   const auto answer = [](const FakeRedis::Words& words) -> std::optional<std::string> {
     if (words[0] == "TIME") {
-      return redis::command_of({std::to_string(wall_now() / kSecondNs + 5), "0"});
+      return redis::command_of({std::to_string(wall_now() / kSecondNs + 60), "0"});
     }
     if (words[0] == "EVALSHA") return admitted_at(wall_now(), words);
     return std::nullopt;
@@ -70,8 +70,8 @@ TEST(Clock, OfAProcessThatDecidesByItIsComparedWithTheServers) {
   const auto store = open_store(server.url() + "?deadline=10s&time=client");
   servers::await("a clock that is behind", [&] { return health(*store).clock_behind == 1; });
   EXPECT_EQ(health(*store).late_clock, "this process's clock");
-  EXPECT_GT(health(*store).clock_lag, 3s);
-  EXPECT_LE(health(*store).clock_lag, 5s);
+  EXPECT_GT(health(*store).clock_lag, 30s) << "as late as the reply may be read";
+  EXPECT_LE(health(*store).clock_lag, 60s);
 }
 
 // For twenty seconds, ten processes ask for a key, each 20 times a second at random, and so does
