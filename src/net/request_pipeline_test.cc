@@ -404,7 +404,7 @@ TEST_F(RequestPipelineTest, RefusedConnectionsAreTriedEverMoreSeldom) {
   options.most_pause = milliseconds(1000);
   open(options);
   ASSERT_TRUE(await_downs(5));
-  EXPECT_FALSE(pipeline_->is_up());
+  on_thread([&] { EXPECT_FALSE(pipeline_->is_up()); });
   close();
   for (int i = 1; i < 5; ++i) {
     EXPECT_GE(user_.down_at[i] - user_.down_at[i - 1], milliseconds(2 << (i - 1))) << i;
@@ -420,18 +420,22 @@ TEST_F(RequestPipelineTest, AServerThatAnswersHandshakesOnlyIsTriedEverMoreSeldo
   options.least_pause = milliseconds(10);
   options.most_pause = milliseconds(50);
   std::vector<TestCommand*> commands;
-  for (int i = 0; i < 5; ++i) commands.push_back(&command("?\n"));
+  for (int i = 0; i < 30; ++i) commands.push_back(&command("?\n"));
   options.max_in_flight = 1;
   open(options);
   std::vector<Peer> peers;
   ask(commands);
-  for (std::size_t i = 0; i < commands.size(); ++i) {
+  // The pauses: none, 10 ms, 20 ms, 40 ms; less a half at most. They begin anew where the thread of
+  // the pipeline is held up before it sends: the connection was of use meanwhile.
+  std::chrono::nanoseconds between{0};
+  while (between < milliseconds(50 + 20) && peers.size() < commands.size()) {
     peers.push_back(server_.accept());
-    ASSERT_TRUE(await_downs(i + 1));
+    ASSERT_TRUE(await_downs(peers.size()));
+    board_.change([&, i = peers.size() - 1] {
+      if (i > 0) between = user_.down_at[i] - user_.down_at[i - 1];
+    });
   }
-  close();
-  // The pauses: none, 10 ms, 20 ms, 40 ms; less a half at most.
-  EXPECT_GE(user_.down_at[4] - user_.down_at[3], milliseconds(50 + 20));
+  EXPECT_GE(between, milliseconds(50 + 20));
 }
 
 TEST_F(RequestPipelineTest, AnIdleConnectionThatEndsIsRenewedBeforeItIsNeeded) {
@@ -495,7 +499,7 @@ TEST_F(RequestPipelineToTwo, LeavesAnAddressThatClosesInTheHandshake) {
 
 TEST_F(RequestPipelineToTwo, LeavesAnAddressThatHangsInTheHandshake) {
   PipelineOptions options = to_both();
-  options.connect_timeout = milliseconds(1'000);
+  options.connect_timeout = milliseconds(2'000);  // The test's own answer has this long, too.
   open(options);
   const Peer silent = server_.accept();
   expect_up_at_other();
