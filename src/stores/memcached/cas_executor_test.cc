@@ -10,6 +10,7 @@
 #include <deque>
 #include <future>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 
@@ -395,14 +396,6 @@ TEST_F(CasExecutorTest, OnlyAMemcachedWithMetaCommandsIsUsed) {
               HasSubstr("memcached a:1 says 'ERROR' to a meta command"));
 }
 
-// A connection to a memcached whose replies the test makes, up to where the server is asked.
-Peer accept_connection(FakeServer& server) {
-  Peer peer = server.accept();
-  peer.lines(2);
-  peer.send("VERSION 1.6.21\r\nMN\r\n");
-  return peer;
-}
-
 // This process had no processor time: the server was in time.
 TEST(MemcachedConnection, AServerWhoseReplyIsUnreadIsNotSilent) {
   struct : KeyOwner {
@@ -414,10 +407,14 @@ TEST(MemcachedConnection, AServerWhoseReplyIsUnreadIsNotSilent) {
   IoContext context;
   Connection connection(context, server.endpoint(), 10ms, owner);
   connection.start();
-  std::future<Peer> accepted =
-      std::async(std::launch::async, [&] { return accept_connection(server); });
-  while (connection.number() == 0) context.asio()->run_one();
-  Peer peer = accepted.get();
+  std::optional<Peer> accepted;  // The last, where this thread was held up for a second.
+  servers::await("the end of its handshake", [&] {
+    if (server.has_caller()) accepted.emplace(server.accept()).send("VERSION 1.6.21\r\nMN\r\n");
+    context.asio()->poll();
+    return connection.number() != 0;
+  });
+  Peer& peer = *accepted;
+  EXPECT_EQ(peer.lines(2), "version\r\nmn\r\n");
 
   const std::string name = "k";
   KeyEntry key(connection);

@@ -298,7 +298,7 @@ TEST(RedisWatch, SubscribesOnANewConnectionIfTheServerCouldNot) {
   const std::vector<std::string> subscribe{"SUBSCRIBE", "sluice:test:{k}"};
   EXPECT_EQ(subscription(), subscribe);
   peer.send("-BUSY Redis is busy running a script.\r\n");
-  EXPECT_EQ(peer.line(), "");
+  EXPECT_THAT(peer.read_all(), testing::Not(HasSubstr("SUBSCRIBE")));
 
   Peer next = accept_store(server, "CLIENT");
   std::vector<std::vector<std::string>> again{read_command(next), read_command(next)};
@@ -379,7 +379,7 @@ TEST(RedisStore, EachKeyOfABatchOnAClusterHasItsOwnTime) {
   options.deadline = 2s;
   Limited limited(options, "token_bucket 5/1h");
   std::vector<std::string> keys;
-  for (int i = 0; i < 100; ++i) keys.push_back("key" + std::to_string(i));
+  for (int i = 0; i < 400; ++i) keys.push_back("key" + std::to_string(i));
   std::vector<Request> requests;
   for (const std::string& key : keys) requests.push_back(limited.request(key));
   auto answered = std::async(std::launch::async, [&] { return sources(limited, requests); });
@@ -389,7 +389,7 @@ TEST(RedisStore, EachKeyOfABatchOnAClusterHasItsOwnTime) {
   for (std::size_t call = 0; call < keys.size(); ++call) {
     const std::vector<std::string> command = read_command(peer);
     // 64 calls are under way at once. Those of the batch together take longer than the deadline.
-    if (call % 64 == 0) EXPECT_EQ(answered.wait_for(1'200ms), std::future_status::timeout);
+    if (call % 64 == 0) EXPECT_EQ(answered.wait_for(300ms), std::future_status::timeout);
     peer.send(admission_of(command, kHourNs));
   }
   EXPECT_THAT(answered.get(), testing::Each(Source::kStore));

@@ -7,6 +7,7 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
+#include <latch>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -170,9 +171,9 @@ TEST(RedisStore, NamesWhatAServerSaysUntilTheDeadline) {
   RedisServer server;
   server.command({"CONFIG", "SET", "busy-reply-threshold", "5"});
   RedisOptions options = options_for(server);
-  options.deadline = 100ms;
+  options.deadline = 1s;
   Limited limited(options, "fixed_window 5/1m");
-  limited.check("k");
+  servers::await("a decision", [&] { return limited.submit("k").get().error.empty(); });
   std::thread script([&] { server.command({"EVAL", "while true do end", "0"}); });
   servers::await("BUSY", [&] { return server.command({"PING"}).starts_with("-BUSY"); });
   EXPECT_THAT(limited.submit("k").get().error, testing::HasSubstr(": BUSY "));
@@ -195,16 +196,20 @@ TEST(RedisStore, RefusesListsThatDoNotTake) {
   EXPECT_EQ(server.command({"DBSIZE"}), "0");
 }
 
-// Two stores on one server, as two processes have them, each asked by two threads.
+// Two stores on one server, as two processes have them, each asked by two threads. They compete
+// once both stores have decided.
 TEST(RedisStore, TwoStoresOnOneKeyAdmitWhatOneWould) {
   const RedisServer server;
   std::array<std::atomic<int>, 2> admitted{};
   {
     Limited one(options_for(server), "sliding_window 1000/1h");
     Limited other(options_for(server), "sliding_window 1000/1h");
+    std::latch all_decided(4);
     std::vector<std::jthread> threads;
     for (std::size_t i = 0; i < 4; ++i) {
-      threads.emplace_back([&limited = i % 2 == 0 ? one : other, &count = admitted[i % 2]] {
+      threads.emplace_back([&, &limited = i % 2 == 0 ? one : other, &count = admitted[i % 2]] {
+        if (limited.check("hot").allowed) ++count;
+        all_decided.arrive_and_wait();
         while (limited.check("hot").allowed) ++count;
       });
     }
