@@ -137,9 +137,13 @@ TEST_F(FallbackSubmitTest, ACompletionThatTakesLongAsksByALaterClock) {
     const Instant began = store_->now();
     while (store_->now() < began + 300 * kMillisecondNs) {
     }
+    const Instant asks = store_->now();
     EXPECT_TRUE(decide(Ask{}).allowed);
     EXPECT_EQ(decide(Ask{}).source, Source::kStore);
-    EXPECT_EQ(decide(Ask{}).source, Source::kCache);
+    const Source again = decide(Ask{}).source;
+    // Else this thread was held up until the window was over.
+    const bool is_denied_still = store_->now() < asks + 300 * kMillisecondNs;
+    if (is_denied_still) EXPECT_EQ(again, Source::kCache);
     is_told = true;
   };
   store_->submit(std::move(batch));

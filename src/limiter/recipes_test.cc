@@ -157,7 +157,7 @@ TEST_F(RecipesTest, FunnelStartsNoThreadForACall) {
   funnel(store_, "reports").then([] {});
   const auto before = threads();
   for (int i = 0; i < 2'000; ++i) {
-    funnel(store_, "reports").then([&] { ASSERT_EQ(threads(), before); });
+    funnel(store_, "reports").then([&] { ASSERT_THAT(threads(), testing::IsSubsetOf(before)); });
   }
 }
 
