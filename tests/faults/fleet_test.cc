@@ -18,7 +18,6 @@ namespace {
 
 using servers::RedisCluster;
 using servers::RedisSentinel;
-using servers::RedisServer;
 
 // Writes that the primary has not sent to its replica are lost, so a key may be admitted its limit
 // once more, at most.

@@ -179,7 +179,7 @@ TEST(Library, SaysWhyAStoreCannotBeOpened) {
 
 TEST(Library, SaysWhereALimitIsWrong) {
   try {
-    Limit("sliding_log 5/10x");
+    const Limit wrong("sliding_log 5/10x");
     FAIL() << "it was read";
   } catch (const InvalidLimit& error) {
     EXPECT_EQ(error.position(), 16U);
