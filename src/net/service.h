@@ -52,8 +52,8 @@ struct Service {
   /// Sent to a peer that connects when as many are open as may be; then its connection is closed.
   std::string refusal;
   StreamTimeouts timeouts = {};
-  /// So many connections of the services that have a reserve do not count towards max_connections.
-  /// They share it.
+  /// A new connection counts here, and not towards max_connections, while fewer than so many do.
+  /// All services with a reserve share the count.
   std::size_t reserve = 0;
   /// If not null, its connections use TLS. `refusal` is not sent then.
   std::shared_ptr<const TlsServer> tls = {};

@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -324,13 +325,30 @@ TEST_F(StreamServerTest, AReserveIsForItsServiceAlone) {
 
 TEST_F(StreamServerTest, AReserveIsTakenFirst) {
   const Service reserve{any_port(), line_handlers(), "all taken\n", {}, 1};
+  server_ = std::make_unique<StreamServer>(
+      std::vector<Service>{{any_port(), line_handlers(), "full\n"}, reserve},
+      StreamServerOptions{.max_connections = 1});
+  server_->start();
+  std::optional<Client> reserved(server_->addresses()[1]);
+  ASSERT_TRUE(reserved->echoes("x\n"));
+  Client other(address());
+  EXPECT_TRUE(other.echoes("y\n"));
+  EXPECT_EQ(server_->connections(), 2U);
+  reserved.reset();
+  EXPECT_TRUE(wait_for_connections(1));
+  EXPECT_EQ(Client(address()).read_all(), "full\n");
+  EXPECT_TRUE(Client(server_->addresses()[1]).echoes("z\n"));
+}
+
+TEST_F(StreamServerTest, BeyondItsReserveAServiceHasConnectionsAsOthersHave) {
+  const Service reserve{any_port(), line_handlers(), "all taken\n", {}, 1};
   StreamServer server({{any_port(), line_handlers(), "full\n"}, reserve}, {.max_connections = 1});
   server.start();
-  Client reserved(server.addresses()[1]);
-  ASSERT_TRUE(reserved.echoes("x\n"));
-  Client other(server.addresses()[0]);
-  EXPECT_TRUE(other.echoes("y\n"));
-  EXPECT_EQ(server.connections(), 2U);
+  Client first(server.addresses()[1]);
+  ASSERT_TRUE(first.echoes("x\n"));
+  Client second(server.addresses()[1]);
+  EXPECT_TRUE(second.echoes("y\n"));
+  EXPECT_EQ(Client(server.addresses()[0]).read_all(), "full\n");
 }
 
 // By the thread that accepts: while a client waited for its worker, it would hold a descriptor.
