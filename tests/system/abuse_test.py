@@ -131,20 +131,22 @@ class Polite:
         self._pid = server.pid
 
     def phase(self):
-        """The 99th percentile of each server's replies, and for how long the abused one may have
-        waited for a processor in each of its slowest hundredth, on average; in seconds."""
+        """The 99th percentile of each server's replies, and that of the abused one's without the
+        time for which it waited for a processor meanwhile; in seconds."""
         times = [[], []]
-        waited = waited_s(self._pid)
+        running = []
         end = time.monotonic() + PHASE_S
         while time.monotonic() < end:
             for connection, its in zip(self._connections, times):
+                waited = waited_s(self._pid)
                 start = time.perf_counter()
                 connection.send(CHECK)
                 connection.read()
                 its.append(time.perf_counter() - start)
+                if its is times[0]:
+                    running.append(its[-1] - (waited_s(self._pid) - waited))
             time.sleep(PAUSE_S)
-        waited = waited_s(self._pid) - waited
-        return p99(times[0]), p99(times[1]), waited / (len(times[0]) / 100)
+        return p99(times[0]), p99(times[1]), p99(running)
 
 
 class AbuseTest(SystemTest):
@@ -163,14 +165,14 @@ class AbuseTest(SystemTest):
         for attempt in range(1, ATTEMPTS + 1):
             usual, _, _ = polite.phase()
             with abuse() as abuser:
-                abused, left_alone, waited = polite.phase()
+                abused, left_alone, running = polite.phase()
                 bound = max(2 * usual, ALLOWED_S)
                 figures = (f"p99 {in_ms(usual)} alone, {in_ms(abused)} beside {what}, "
                            f"{in_ms(left_alone)} at the same time by a server that is left alone, "
-                           f"at most {in_ms(waited)} without a processor")
+                           f"{in_ms(running)} without its waits for a processor")
                 self.say(figures)
                 if abused > bound:
-                    calm += left_alone <= bound / 2 and abused - waited > bound
+                    calm += left_alone <= bound / 2 and running > bound
                     self.assertLess(calm, CALM_ATTEMPTS, figures)
                     if attempt < ATTEMPTS:
                         continue
@@ -229,7 +231,7 @@ class AbuseTest(SystemTest):
 
     def test_ever_new_keys_and_limits(self):
         # With one thread, that serves the polite client, too. 20,000 limits are more than the
-        # store keeps apart.
+        # store keeps apart, and 50,000 keys more than it has room for.
         for what, count, threads, make in (
                 ("keys", KEYS, 2, lambda n: ("SLUICE.CHECK", "token_bucket 2/1h", f"key{n}")),
                 ("limits", EXPRESSIONS, 1,
