@@ -80,7 +80,7 @@ void answer(CodeGate& gate, const std::string& line) {
 }  // namespace
 
 int main(int count, char** arguments) {
-  const char* pepper = std::getenv("SMS_PEPPER");  // NOLINT(concurrency-mt-unsafe): one thread
+  const char* pepper = std::getenv("SMS_PEPPER");
   if (count != 2 || pepper == nullptr) {
     std::fprintf(stderr, "usage: SMS_PEPPER=SECRET sms_code STORE_URL < requests\n");
     return 2;

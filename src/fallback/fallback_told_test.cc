@@ -585,9 +585,9 @@ TEST_F(FallbackToldTest, WhatTheStoreHasMostLikelyDeniedIsCharged) {
   inner_->says = [](const Request&) {
     return Decision{.limit = 10, .remaining = 5, .retry_after = std::chrono::milliseconds(1)};
   };
-  const Instant later = store_->now() + 20 * kMillisecondNs;
   EXPECT_FALSE(decide({.key = "busy", .cost = 5}).allowed);
   EXPECT_FALSE(decide({.key = "calm", .cost = 5}).allowed);
+  const Instant later = store_->now() + 20 * kMillisecondNs;
   inner_->lose_replies();
   EXPECT_TRUE(decide({.key = "busy", .cost = 5}, later).allowed);
   EXPECT_TRUE(decide({.key = "calm", .cost = 4}, later).allowed) << "less than was denied";

@@ -80,8 +80,8 @@ struct Bound {
   std::int64_t by_store = 1;
   std::int64_t in_all = 1;
   std::int64_t more = 0;
-  /// What all keys together are admitted beyond their limits and `more`, is counted as not charged
-  /// back.
+  /// The units that all keys together were admitted beyond their limits and `more` must be counted
+  /// as not charged back.
   bool excess_is_counted = false;
 };
 void expect_admitted(const Report& report, const Bound& bound);

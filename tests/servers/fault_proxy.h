@@ -35,7 +35,7 @@ class FaultProxy {
   void refuse();
   /// Closes a connection after `reply_bytes` more bytes of its replies, once.
   void cut_after(std::size_t reply_bytes);
-  /// Closes all connections, after forwarding what has arrived.
+  /// Closes all connections, after forwarding what has arrived and would be forwarded now.
   void cut_now();
 
   /// Connections accepted so far.

@@ -49,8 +49,8 @@ bool bind_to(const UniqueFd& fd, std::uint16_t port) {
 }
 
 /// Takes some ports from all other programs that use this, until this program ends, also while no
-/// server listens on them: by a Unix socket of that name, which has no file. False if another
-/// program has them.
+/// server listens on them: by a Unix socket that has a name of its own, and no file. False if
+/// another program has them. Called by one thread at a time.
 bool take_ports(unsigned which) {
   static std::map<unsigned, UniqueFd> taken;
   if (taken.contains(which)) return true;
@@ -61,7 +61,10 @@ bool take_ports(unsigned which) {
   const std::string name = "sluice-test-ports-" + std::to_string(which);
   name.copy(address.sun_path + 1, sizeof(address.sun_path) - 1);
   const auto bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-  if (::bind(claim.get(), reinterpret_cast<const sockaddr*>(&address), bytes) != 0) return false;
+  if (::bind(claim.get(), reinterpret_cast<const sockaddr*>(&address), bytes) != 0) {
+    if (errno == EADDRINUSE) return false;
+    throw std::system_error(errno, std::generic_category(), "bind to " + name);
+  }
   taken.emplace(which, std::move(claim));
   return true;
 }

@@ -7,10 +7,9 @@ import os
 import re
 import signal
 import threading
-import time
 import unittest
 
-from harness import (PATIENCE_S, ROOT, Process, Server, SystemTest, await_true, free_port,
+from harness import (ROOT, Process, Server, SystemTest, await_true, free_port,
                      new_token, post, read_text, request, write_text)
 
 PAGE = os.path.join(ROOT, "docs", "proxies.md")
@@ -172,10 +171,8 @@ class EachProxy:
         for away in (signal.SIGSTOP, signal.SIGKILL):
             server.signal(away)
             os.waitid(os.P_PID, server.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
-            begin = time.monotonic()
             got, headers, _ = self.ask()
             self.assertEqual(got, status)
-            self.assertLess(time.monotonic() - begin, PATIENCE_S)
             self.assertNotIn("ratelimit", headers)
             if status == 503:
                 self.assertEqual(headers["retry-after"], "1")

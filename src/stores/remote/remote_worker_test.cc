@@ -268,7 +268,8 @@ class RemoteWorkerLeadTest : public RemoteWorkerTest {
   // the worker thread has the lead, and the caller asks again.
   Answers lead(const std::function<void()>& event) {
     Answers answers;
-    for (bool leads = false; !leads;) {
+    bool leads = false;
+    for (int tries = 0; !leads && tries < 1'000; ++tries) {
       router_.when_routed = [&, caller = std::this_thread::get_id()] {
         leads = router_.thread == caller;
         if (leads) return event();
@@ -276,6 +277,7 @@ class RemoteWorkerLeadTest : public RemoteWorkerTest {
       };
       answers = ask({"by test"});
     }
+    EXPECT_TRUE(leads);
     return answers;
   }
   void answer_all() {
