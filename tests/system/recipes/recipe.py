@@ -82,7 +82,8 @@ class Callers:
         self._process.stdin.write(" ".join(map(str, words)) + "\n")
 
     def await_asleep(self):
-        """Returns once its threads sleep: it has read what it was told, and its callers wait."""
+        """Returns once its threads sleep: it has read what it was told, and its requests are on
+        their way or wait."""
         states = f"/proc/{self._process.pid}/task/*/status"
         await_true("threads that sleep", lambda: all(
             "\nState:\tS" in read_text(state) for state in glob.glob(states)))
