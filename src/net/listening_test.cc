@@ -59,13 +59,8 @@ std::string start_with_too_few_threads() {
   return error_of<std::system_error>([&] { server.start(); });
 }
 
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define SLUICE_THREAD_SANITIZER
-#endif
-#endif
-#ifdef SLUICE_THREAD_SANITIZER
-constexpr const char* kThirdOrEarlier = "[1-3]";
+#ifdef __has_feature
+constexpr const char* kThirdOrEarlier = __has_feature(thread_sanitizer) ? "[1-3]" : "3";
 #else
 constexpr const char* kThirdOrEarlier = "3";
 #endif

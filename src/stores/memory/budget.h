@@ -7,15 +7,15 @@
 #include <cstddef>
 #include <cstdlib>
 
+namespace sluice::memory {
+
 // The thread sanitizer does not see that mremap() moves pages: it would take them for those that
 // were at the same place before.
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define SLUICE_MOVES_NO_PAGES
+#ifdef __has_feature
+inline constexpr bool kMovesPages = !__has_feature(thread_sanitizer);
+#else
+inline constexpr bool kMovesPages = true;
 #endif
-#endif
-
-namespace sluice::memory {
 
 /// Bounds the bytes that a store holds for its keys. Thread-safe.
 class Budget {
@@ -70,14 +70,10 @@ class Budget {
   }
   /// Adds pages to a block that is pages, and may move it. Null, and nothing changes, if the system
   /// has no memory.
-  static void* extend_pages([[maybe_unused]] void* block, [[maybe_unused]] std::size_t bytes,
-                            [[maybe_unused]] std::size_t more_bytes) {
-#ifdef SLUICE_MOVES_NO_PAGES
-    return nullptr;
-#else
+  static void* extend_pages(void* block, std::size_t bytes, std::size_t more_bytes) {
+    if (!kMovesPages) return nullptr;
     void* pages = mremap(block, bytes, more_bytes, MREMAP_MAYMOVE);
     return pages == MAP_FAILED ? nullptr : pages;
-#endif
   }
   /// As take_pages() and free_pages(), charged to the budget. Null also if that has no room.
   void* allocate_lines(std::size_t bytes) {
