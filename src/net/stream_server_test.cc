@@ -34,11 +34,21 @@ class StreamServerTest : public testing::Test {
     listen(service, options);
     server_->start();
   }
-  /// Accepts nobody before server_->start(): what clients send until then has come by then.
+  /// Clients can connect and send, but the server reads nothing before the test calls
+  /// server_->start().
   void listen(const Service& service, const StreamServerOptions& options) {
     server_ = std::make_unique<StreamServer>(std::vector<Service>{service}, options);
   }
+  /// Serves one connection at address(), and one more at the address of a service with a reserve.
+  void serve_with_reserve() {
+    const Service other{any_port(), line_handlers(), "full\n"};
+    const Service reserving{any_port(), line_handlers(), "all taken\n", {}, 1};
+    server_ = std::make_unique<StreamServer>(std::vector<Service>{other, reserving},
+                                             StreamServerOptions{.max_connections = 1});
+    server_->start();
+  }
   Address address() const { return server_->addresses()[0]; }
+  Address reserving_address() const { return server_->addresses()[1]; }
 
   /// False if there are more or fewer connections after ten seconds.
   bool wait_for_connections(std::size_t open) const {
@@ -312,24 +322,18 @@ TEST_F(StreamServerTest, ClosesOnlyThePeerForWhichMemoryRunsOut) {
 }
 
 TEST_F(StreamServerTest, AReserveIsForItsServiceAlone) {
-  const Service reserve{any_port(), line_handlers(), "all taken\n", {}, 1};
-  StreamServer server({{any_port(), line_handlers(), "full\n"}, reserve}, {.max_connections = 1});
-  server.start();
-  Client first(server.addresses()[0]);
+  serve_with_reserve();
+  Client first(address());
   ASSERT_TRUE(first.echoes("x\n"));
-  Client reserved(server.addresses()[1]);
+  Client reserved(reserving_address());
   EXPECT_TRUE(reserved.echoes("y\n"));
-  EXPECT_EQ(Client(server.addresses()[0]).read_all(), "full\n");
-  EXPECT_EQ(Client(server.addresses()[1]).read_all(), "all taken\n");
+  EXPECT_EQ(Client(address()).read_all(), "full\n");
+  EXPECT_EQ(Client(reserving_address()).read_all(), "all taken\n");
 }
 
 TEST_F(StreamServerTest, AReserveIsTakenFirst) {
-  const Service reserve{any_port(), line_handlers(), "all taken\n", {}, 1};
-  server_ = std::make_unique<StreamServer>(
-      std::vector<Service>{{any_port(), line_handlers(), "full\n"}, reserve},
-      StreamServerOptions{.max_connections = 1});
-  server_->start();
-  std::optional<Client> reserved(server_->addresses()[1]);
+  serve_with_reserve();
+  std::optional<Client> reserved(reserving_address());
   ASSERT_TRUE(reserved->echoes("x\n"));
   Client other(address());
   EXPECT_TRUE(other.echoes("y\n"));
@@ -337,18 +341,16 @@ TEST_F(StreamServerTest, AReserveIsTakenFirst) {
   reserved.reset();
   EXPECT_TRUE(wait_for_connections(1));
   EXPECT_EQ(Client(address()).read_all(), "full\n");
-  EXPECT_TRUE(Client(server_->addresses()[1]).echoes("z\n"));
+  EXPECT_TRUE(Client(reserving_address()).echoes("z\n"));
 }
 
 TEST_F(StreamServerTest, BeyondItsReserveAServiceHasConnectionsAsOthersHave) {
-  const Service reserve{any_port(), line_handlers(), "all taken\n", {}, 1};
-  StreamServer server({{any_port(), line_handlers(), "full\n"}, reserve}, {.max_connections = 1});
-  server.start();
-  Client first(server.addresses()[1]);
+  serve_with_reserve();
+  Client first(reserving_address());
   ASSERT_TRUE(first.echoes("x\n"));
-  Client second(server.addresses()[1]);
+  Client second(reserving_address());
   EXPECT_TRUE(second.echoes("y\n"));
-  EXPECT_EQ(Client(server.addresses()[0]).read_all(), "full\n");
+  EXPECT_EQ(Client(address()).read_all(), "full\n");
 }
 
 // By the thread that accepts: while a client waited for its worker, it would hold a descriptor.
