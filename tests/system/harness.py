@@ -59,6 +59,12 @@ def write_text(path, text):
         file.write(text)
 
 
+def replace_text(path, text):
+    """Writes the file in one step: nobody reads a part of it."""
+    write_text(path + ".new", text)
+    os.rename(path + ".new", path)
+
+
 def unit_settings(path):
     """The settings of a unit of systemd, of which each is there once or its last one counts."""
     return dict(line.split("=", 1) for line in read_text(path).splitlines()

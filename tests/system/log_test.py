@@ -12,7 +12,7 @@ import time
 import unittest
 
 from harness import (BINARY, PATIENCE_S, ROOT, Connection, RedisServer, Server, SystemTest,
-                     await_true, free_port, open_socket, read_text, sluice, write_text)
+                     await_true, free_port, open_socket, read_text, replace_text, sluice)
 
 ROW = re.compile(r"^\| `(\w+)` \| (info|warning|error) \|.*\|([^|]*)\|$", re.MULTILINE)
 USUAL = {"time", "level", "event", "message"}
@@ -93,9 +93,8 @@ class LogTest(SystemTest):
         file = os.path.join(folder, "sluice.yaml")
 
         def write(limit):
-            write_text(file + ".new", f"{FILE}limits: {{a: {limit}, b: fixed_window 5/1m}}\n"
-                                      f"snapshot: {{file: {folder}/snapshot}}\n")
-            os.rename(file + ".new", file)
+            replace_text(file, f"{FILE}limits: {{a: {limit}, b: fixed_window 5/1m}}\n"
+                               f"snapshot: {{file: {folder}/snapshot}}\n")
 
         write("token_bucket 300000000/1s")
         with Server("--config", file, "--threads", "1") as server:

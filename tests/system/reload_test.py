@@ -13,8 +13,8 @@ import unittest
 from certificates import Certificates
 from fleet import MemcachedServer
 from harness import (BINARY, PATIENCE_S, Connection, Process, RedisServer, Server, SystemTest,
-                     await_true, command, free_port, open_socket, post, read_text, request,
-                     taken_address, write_text)
+                     await_true, command, free_port, open_socket, post, read_text, replace_text,
+                     request, taken_address, write_text)
 
 LIMITS = "limits: {{api: token_bucket {}/24h, login: sliding_log 5/1h}}\n"
 
@@ -26,10 +26,7 @@ class Reload(SystemTest):
         self.path = os.path.join(self.folder, "sluice.yaml")
 
     def write(self, text, path=None):
-        """Replaces the file in one step."""
-        path = path or self.path
-        write_text(path + ".new", text)
-        os.rename(path + ".new", path)
+        replace_text(path or self.path, text)
 
     def start(self, text, *options):
         self.write(self.listen() + text)
