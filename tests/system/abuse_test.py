@@ -126,27 +126,30 @@ class Polite:
 
     def __init__(self, test, server):
         left_alone = test.enterContext(Server("--threads", "1"))
-        self._connections = [test.enterContext(Connection(each.address))
-                             for each in (server, left_alone)]
+        self._abused, self._left_alone = (test.enterContext(Connection(each.address))
+                                          for each in (server, left_alone))
         self._pid = server.pid
 
     def phase(self):
         """The 99th percentile of each server's replies, and that of the abused one's without the
         time for which it waited for a processor meanwhile; in seconds."""
-        times = [[], []]
-        running = []
+        abused, left_alone, running = [], [], []
         end = time.monotonic() + PHASE_S
         while time.monotonic() < end:
-            for connection, its in zip(self._connections, times):
-                waited = waited_s(self._pid)
-                start = time.perf_counter()
-                connection.send(CHECK)
-                connection.read()
-                its.append(time.perf_counter() - start)
-                if its is times[0]:
-                    running.append(its[-1] - (waited_s(self._pid) - waited))
+            waited = waited_s(self._pid)
+            abused.append(self.ask(self._abused))
+            running.append(abused[-1] - (waited_s(self._pid) - waited))
+            left_alone.append(self.ask(self._left_alone))
             time.sleep(PAUSE_S)
-        return p99(times[0]), p99(times[1]), p99(running)
+        return p99(abused), p99(left_alone), p99(running)
+
+    @staticmethod
+    def ask(connection):
+        """How long the reply takes, in seconds."""
+        start = time.perf_counter()
+        connection.send(CHECK)
+        connection.read()
+        return time.perf_counter() - start
 
 
 class AbuseTest(SystemTest):

@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import threading
+import time
 import unittest
 
 from harness import (ROOT, Process, Server, SystemTest, await_true, free_port,
@@ -171,8 +172,10 @@ class EachProxy:
         for away in (signal.SIGSTOP, signal.SIGKILL):
             server.signal(away)
             os.waitid(os.P_PID, server.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+            begin = time.monotonic()
             got, headers, _ = self.ask()
             self.assertEqual(got, status)
+            self.assertLess(time.monotonic() - begin, 5)
             self.assertNotIn("ratelimit", headers)
             if status == 503:
                 self.assertEqual(headers["retry-after"], "1")
