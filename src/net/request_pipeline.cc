@@ -139,6 +139,7 @@ IoTask<void> RequestPipeline::State::serve() {
   handshake_answered_ = 0;
   handshake_replies_ = user_.handshake_replies();
   queue_->add_handshake(user_.handshake());
+  timer_.set(options_.handshake_timeout);
   if (handshake_replies_ == 0) on_handshake_done();
   co_await (receive() && send());
 }
@@ -238,10 +239,13 @@ void RequestPipeline::State::take_commands() {
 
 void RequestPipeline::State::on_time() {
   if (phase_ == Phase::kBackoff) return pause_over_.notify();
-  const std::string limit = " within " + std::to_string(options_.connect_timeout.count()) + " ms";
+  const auto within = [](std::chrono::milliseconds limit) {
+    return " within " + std::to_string(limit.count()) + " ms";
+  };
   fail({.why = phase_ == Phase::kConnecting
-                   ? "cannot " + stream_->doing() + limit
-                   : server_ + " has not completed the handshake" + limit});
+                   ? "cannot " + stream_->doing() + within(options_.connect_timeout)
+                   : server_ + " has not completed the handshake" +
+                         within(options_.handshake_timeout)});
 }
 
 /// When the oldest command in flight was sent, or since when the server does not even receive, if

@@ -53,9 +53,11 @@ struct PipelineOptions {
   Endpoint endpoint;
   /// The most commands in flight (sent, and not yet answered). At least 1.
   std::size_t max_in_flight = 2;
-  /// For looking up the name, connecting, TLS and handshake together. If the lookup ends later, the
-  /// next attempt uses its result.
+  /// For looking up the name, connecting and TLS together. If the lookup ends later, the next
+  /// attempt uses its result.
   std::chrono::milliseconds connect_timeout{1'000};
+  /// For the answers to the handshake.
+  std::chrono::milliseconds handshake_timeout{1'000};
   /// The pipeline gives the connection up if the oldest command in flight has been unanswered for
   /// this long, or if the server has received nothing for this long while bytes are unsent.
   std::chrono::milliseconds silence_timeout{250};

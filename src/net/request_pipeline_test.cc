@@ -450,7 +450,7 @@ TEST_F(RequestPipelineTest, AnIdleConnectionThatEndsIsRenewedBeforeItIsNeeded) {
 TEST_F(RequestPipelineTest, AHandshakeThatIsNotAnsweredIsGivenUp) {
   shake_hands_by("hello\n");
   PipelineOptions options = patient();
-  options.connect_timeout = milliseconds(200);
+  options.handshake_timeout = milliseconds(200);
   open(options);
   Peer first = server_.accept();
   Peer second = server_.accept();
@@ -501,7 +501,7 @@ TEST_F(RequestPipelineToTwo, LeavesAnAddressThatClosesInTheHandshake) {
 
 TEST_F(RequestPipelineToTwo, LeavesAnAddressThatHangsInTheHandshake) {
   PipelineOptions options = to_both();
-  options.connect_timeout = milliseconds(2'000);  // The test's own answer has this long, too.
+  options.handshake_timeout = milliseconds(2'000);  // The test's own answer has this long, too.
   open(options);
   const Peer silent = server_.accept();
   expect_up_at_other();

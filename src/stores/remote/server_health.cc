@@ -6,6 +6,11 @@
 #include "core/limit_syntax.h"
 
 namespace sluice {
+namespace {
+
+constexpr std::chrono::milliseconds kMostForHandshake{5'000};
+
+}  // namespace
 
 ServerHealth::ServerHealth(std::string server, std::chrono::nanoseconds deadline,
                            StoreMonitor* monitor)
@@ -24,6 +29,7 @@ PipelineOptions ServerHealth::pipeline_options(const Endpoint& endpoint,
   PipelineOptions options{.endpoint = endpoint, .max_in_flight = max_in_flight};
   const auto silence = std::chrono::ceil<std::chrono::milliseconds>(2 * deadline_);
   options.silence_timeout = std::max(options.silence_timeout, silence);
+  options.handshake_timeout = std::clamp(silence, options.handshake_timeout, kMostForHandshake);
   return options;
 }
 

@@ -36,8 +36,8 @@ class ServerHealth {
   const std::string& server() const { return server_; }
   /// The error of a decision that was not made in time: "x did not answer within 10ms".
   const std::string& late_error() const { return late_; }
-  /// The options for a pipeline to the server: it gives the connection up after such a silence, but
-  /// never sooner than by its default.
+  /// The options for a pipeline to the server: it gives the connection up after such a silence, and
+  /// an unanswered handshake after the same time, at most 5 s; neither sooner than by its default.
   PipelineOptions pipeline_options(const Endpoint& endpoint, std::size_t max_in_flight) const;
 
   /// The server is connected and has answered the handshake.

@@ -23,6 +23,15 @@ TEST_F(ServerHealthTest, ACallerBeforeTheFirstConnectionWaits) {
   EXPECT_EQ(why_not(), "");
 }
 
+TEST(ServerHealth, AHandshakeMayTakeTwiceTheDeadline) {
+  const auto timeout = [](std::chrono::milliseconds deadline) {
+    return ServerHealth("x", deadline).pipeline_options({}, 1).handshake_timeout;
+  };
+  EXPECT_EQ(timeout(10ms), 1s);
+  EXPECT_EQ(timeout(2s), 4s);
+  EXPECT_EQ(timeout(1min), 5s);
+}
+
 TEST_F(ServerHealthTest, ALostConnectionIsWaitedForUntilAnAttemptFails) {
   health_.on_up();
   health_.on_down(kLost);
