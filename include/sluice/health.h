@@ -121,7 +121,7 @@ struct StoreEvent {
     kUp,     ///< The store is connected, for the first time or again.
     kDown,   ///< A server cannot be reached or used, or is of another kind than the URL says.
              ///< Reported again while the store is lost if the reason has changed, at most once a
-             ///< minute.
+             ///< minute, or four times a minute until the store is connected for the first time.
     kLate,   ///< Eight successive replies came after the deadline. Reported once, and again only
              ///< after eight successive replies were in time.
     kClock,  ///< A clock by which the store decides is behind: see StoreHealth::clock_behind.

@@ -1,5 +1,6 @@
 #include "limiter/store_observer.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/limit_syntax.h"
@@ -10,6 +11,10 @@ namespace {
 
 constexpr std::chrono::milliseconds kLookAgain{100};
 constexpr std::chrono::minutes kQuiet{1};
+// How many reasons of a loss are told within kQuiet: more if the store was never connected, since
+// the first may be a slow handshake, and a later one what is wrong with the URL.
+constexpr std::size_t kMostReasons = 1;
+constexpr std::size_t kMostReasonsAtFirst = 4;
 
 std::string in_milliseconds(std::chrono::nanoseconds time) {
   return format_duration(std::chrono::ceil<std::chrono::milliseconds>(time).count() *
@@ -36,16 +41,19 @@ std::vector<StoreEvent> StoreEvents::since_last(const StoreHealth& health, TimeP
   if (was_lost && last_.state == State::kDown) {
     events.push_back(event(StoreEvent::Kind::kUp, health, "is back"));
   }
-  const bool has_other_reason = health.state == State::kDown && health.reason != told_reason_;
-  if (was_lost || (has_other_reason && now >= reason_until_)) {
+  if (was_lost || (health.state == State::kDown && is_new_reason(health.reason, now))) {
     events.push_back(event(StoreEvent::Kind::kDown, health, "is lost: " + health.reason));
-    told_reason_ = health.reason;
-    reason_until_ = now + kQuiet;
+    if (was_lost || now >= reasons_until_) {
+      told_reasons_.clear();
+      reasons_until_ = now + kQuiet;
+    }
+    told_reasons_.push_back(health.reason);
   }
   if (health.state == State::kUp && (was_lost || last_.state != State::kUp)) {
     const bool was_down = health.times_lost != 0;
     events.push_back(event(StoreEvent::Kind::kUp, health, was_down ? "is back" : "is connected"));
   }
+  was_up_ = was_up_ || health.state == State::kUp;
   if (health.times_late != last_.times_late) {
     events.push_back(
         event(StoreEvent::Kind::kLate, health,
@@ -72,6 +80,12 @@ std::vector<StoreEvent> StoreEvents::since_last(const StoreHealth& health, TimeP
 StoreEvent StoreEvents::event(StoreEvent::Kind kind, const StoreHealth& health,
                               const std::string& what) const {
   return {.kind = kind, .message = "the store " + store_ + " " + what, .health = health};
+}
+
+bool StoreEvents::is_new_reason(const std::string& reason, TimePoint now) const {
+  if (now >= reasons_until_) return told_reasons_.empty() || reason != told_reasons_.back();
+  return told_reasons_.size() < (was_up_ ? kMostReasons : kMostReasonsAtFirst) &&
+         std::ranges::find(told_reasons_, reason) == told_reasons_.end();
 }
 
 bool StoreEvents::begins(TimePoint& quiet_until, TimePoint now) {

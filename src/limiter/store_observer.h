@@ -23,6 +23,8 @@ class StoreEvents final {
 
  private:
   StoreEvent event(StoreEvent::Kind kind, const StoreHealth& health, const std::string& what) const;
+  /// Whether to report that the store is lost for another reason than those that were told.
+  bool is_new_reason(const std::string& reason, TimePoint now) const;
   /// Whether to report a condition that holds now: not if it was reported before and has not paused
   /// since. Sets `quiet_until` to the end of the pause that it needs.
   static bool begins(TimePoint& quiet_until, TimePoint now);
@@ -32,9 +34,10 @@ class StoreEvents final {
   // Until then, kFull and kClock are not reported again.
   TimePoint full_until_ = TimePoint::min();
   TimePoint behind_until_ = TimePoint::min();
-  // The reason that the last kDown told, and until when another one is not reported.
-  std::string told_reason_;
-  TimePoint reason_until_ = TimePoint::min();
+  bool was_up_ = false;
+  // The reasons of a loss that were told, and until when few others are.
+  std::vector<std::string> told_reasons_;
+  TimePoint reasons_until_ = TimePoint::min();
 };
 
 /// Has `observer` called on the timer thread for as long as the store exists.

@@ -76,6 +76,8 @@ TEST_F(StoreEventsTest, AReturnThatIsOverIsToldWithItsEnd) {
 }
 
 TEST_F(StoreEventsTest, AnotherReasonOfALossIsToldOnceAMinute) {
+  go_up();
+  messages();
   go_down("h refuses");
   messages();
   health_.reason = "h wants a password";
@@ -91,6 +93,18 @@ TEST_F(StoreEventsTest, AnotherReasonOfALossIsToldOnceAMinute) {
   EXPECT_THAT(messages(), IsEmpty());
   go_up();
   EXPECT_THAT(messages(), ElementsAre("the store redis://h is back"));
+}
+
+TEST_F(StoreEventsTest, FourReasonsAreToldAtOnceOfAStoreThatWasNeverConnected) {
+  go_down("h is slow");
+  messages();
+  for (const char* why : {"h wants a password", "h is slow", "h refuses", "h is a replica", "h"}) {
+    health_.reason = why;
+    const bool is_told = why != std::string("h is slow") && why != std::string("h");
+    EXPECT_EQ(messages().size(), is_told ? 1U : 0U) << why;
+  }
+  now_ += 1min;
+  EXPECT_THAT(messages(), ElementsAre("the store redis://h is lost: h"));
 }
 
 TEST_F(StoreEventsTest, LatenessIsReportedWithASufficientDeadline) {
