@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import subprocess
 import unittest
 
 from harness import ROOT, ServerTest, command, read_text, run
@@ -64,6 +65,17 @@ class RedisCli(ServerTest):
         self.assertIn(b"errors: 0, replies: 100", result.stdout)
         left = self.cli("CL.THROTTLE", "piped", "99", "1", "3600", "0").split("\n")
         self.assertEqual(left[:3], ["0", "100", "0"])
+
+    def test_stat(self):
+        """`redis-cli --stat` finds the fields of INFO that it prints."""
+        stat = subprocess.Popen(["stdbuf", "-oL", "redis-cli", "-p", str(self.server.port),
+                                 "--stat", "-i", "0.1"], stdout=subprocess.PIPE, text=True)
+        try:
+            lines = [stat.stdout.readline() for _ in range(3)]
+        finally:
+            stat.kill()
+            stat.communicate()
+        self.assertRegex(lines[2], r"^\d+ +[1-9][\d.]*M +[1-9]\d* +0 +[1-9]\d* \(\+0\) +[1-9]\d* ")
 
 
 class Sluice(ServerTest):

@@ -52,11 +52,14 @@ void write_server(const ThreadState& thread, std::string& text) {
 
 void write_clients(const ThreadState& thread, std::string& text) {
   add_line(text, "connected_clients", thread.counters.open());
+  add_line(text, "blocked_clients", 0);  // redis-cli --stat prints it.
   add_line(text, "maxclients", thread.server->facts().max_connections);
 }
 
 void write_memory(const ThreadState& /*thread*/, std::string& text) {
-  add_line(text, "used_memory_rss", resident_bytes());
+  const std::uint64_t bytes = resident_bytes();
+  add_line(text, "used_memory", bytes);
+  add_line(text, "used_memory_rss", bytes);
 }
 
 void write_stats(const ThreadState& thread, std::string& text) {

@@ -110,7 +110,7 @@ TEST_F(ServerCommandsTest, ListsTheConnections) {
 TEST_F(ServerCommandsTest, TellsEachSection) {
   EXPECT_THAT(run("INFO"),
               AllOf(HasSubstr("# Server\r\nsluice_version:"), HasSubstr("\r\n\r\n# Clients\r\n"),
-                    HasSubstr("# Memory\r\nused_memory_rss:"), HasSubstr("# Stats\r\n"),
+                    HasSubstr("# Memory\r\nused_memory:"), HasSubstr("# Stats\r\n"),
                     HasSubstr("# Commandstats\r\n"), HasSubstr("# Keyspace\r\n"),
                     HasSubstr("# Sluice\r\nstore:")));
   EXPECT_THAT(run("INFO clients STATS"), AllOf(HasSubstr("# Clients\r\n"), HasSubstr("# Stats\r\n"),
