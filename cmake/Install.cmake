@@ -19,14 +19,14 @@ endif()
 if(SLUICE_PROGRAM)
   install(TARGETS sluice COMPONENT program)
   install(DIRECTORY docs/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT program)
-  # The pages, in the layout of this project, with all that they link to.
-  # Its ExecStart has no folder: systemd finds the program in /usr and in /usr/local.
+  # The ExecStart of the service has no folder: systemd finds the program in /usr and in /usr/local.
   install(FILES packaging/systemd/sluice.service packaging/systemd/sluice.socket
           DESTINATION lib/systemd/system COMPONENT program)
   install(FILES packaging/grafana/sluice.json
           DESTINATION ${CMAKE_INSTALL_DATADIR}/sluice/grafana COMPONENT program)
   install(FILES packaging/prometheus/sluice-alerts.yaml
           DESTINATION ${CMAKE_INSTALL_DATADIR}/sluice/prometheus COMPONENT program)
+  # The pages, in the layout of this project, with all that they link to.
   install(FILES LICENSE README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md
           TYPE DOC COMPONENT program)
   install(DIRECTORY docs examples TYPE DOC COMPONENT program PATTERN man EXCLUDE

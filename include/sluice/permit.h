@@ -86,11 +86,11 @@ using PermitCallback = std::function<void(Permit, std::exception_ptr)>;
 /// first of each queue at once. After a release in another process, Redis notifies this one; with
 /// Memcached, and if the notification is lost, the first caller asks again after growing pauses.
 ///
-/// Fairness between processes, on a store on another machine: if the callers of one process have
-/// taken one released permit of a key after the other for 100 ms, and at least 4, those that wait
-/// ask for none for 4 ms, so that other processes can have the next one, whether or not any waits.
-/// If the store does not notify: for 100 ms, after 2 s. If a process crashes, its permits count
-/// until their leases end.
+/// Fairness between processes, on a store on another machine: when the callers of one process have
+/// taken every released permit of a key for 100 ms, and at least 4, those that still wait ask for
+/// none during the next 4 ms, so that another process can have the next one. If the store does not
+/// notify, these times are 2 s and 100 ms. If a process crashes, its permits count until their
+/// leases end.
 ///
 /// If the store does not answer, the failure policy does, as for a Limiter. If the system has no
 /// random numbers for the id of a permit, the process is aborted.
