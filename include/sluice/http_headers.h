@@ -50,8 +50,8 @@ struct HttpHeader {
 ///
 /// - kIetf11: RateLimit-Policy has a member for each limit: the name, the quota q, the window w.
 ///   RateLimit has the units r that are left, and t: the client can use no more than r within t
-///   seconds. After a denial r is 0 and t the wait, unless waiting does not help. Limits whose
-///   units return in less than a second have neither w nor t, and a `concurrency` limit has
+///   seconds. After a denial r is 0 and t the wait, unless waiting does not help. A limit whose
+///   window is shorter than a second has neither w nor t, and a `concurrency` limit has
 ///   qu="concurrent-requests" instead.
 /// - The other styles have numbers for one limit only: the one that denied with the longest
 ///   retry_after; if none denied, the one with the fewest units left. Reset is the time until all

@@ -140,11 +140,12 @@ class SLUICE_EXPORT Limiter {
   /// Denies all requests for the key with a cost above 0, for `duration` (1 ns to 2^61 ns) from
   /// now, or until an earlier block ends if that is later. The key's state is kept. reset() ends
   /// the block. Callers of this process that wait in acquire() or acquire_all() for the key are
-  /// denied at once, those in a queue with the longer of `duration` and their last denial; units
-  /// that they had reserved are returned. Callers that come to acquire() later wait for the end of
-  /// the block if the limit is of windows or logs, and are denied at once if it is a bucket: see
-  /// docs/limits.md. The result is that of a peek() afterwards. As with charge(), a memory store
-  /// without room denies, and does not record the block.
+  /// denied at once, and units that they had reserved are returned. (The retry_after of those in a
+  /// queue is `duration`, or that of their last denial if it is longer.) Callers that come to
+  /// acquire() later wait for the end of the block if the limit is of windows or logs, and are
+  /// denied at once if it is a bucket: see docs/limits.md. The result is that of a peek()
+  /// afterwards. As with charge(), a memory store without room denies, and does not record the
+  /// block.
   Decision block(std::string_view key, std::chrono::nanoseconds duration);
 
   /// Forgets the key's state and block: the key becomes fresh, as if never seen. Callers of this
