@@ -58,7 +58,7 @@ class Crawl {
     for (std::size_t i = next_++; i < addresses_.size() && !stop.stop_requested(); i = next_++) {
       const std::string& address = addresses_[i];
       // acquire() has waited for the delay of its decision. Denied only after a stop request, or if
-      // the URL says on_failure=deny.
+      // a leaky_bucket has no place in its queue.
       if (!limiter_.acquire(site_of(address), 1, sluice::kForever, stop).allowed) return;
       fetch(address);
       ++fetched_;
