@@ -125,18 +125,6 @@ TEST_F(KeyCommandsTest, KeepsABoundedNumberOfPeriodsApart) {
   EXPECT_EQ(with_period(1'000), integers({2, 1}));
 }
 
-// Each bound is a separate limit while a key has it. Uses more bounds than a store can have limits.
-TEST_F(KeyCommandsTest, CountsUpToAnyNumberOfBounds) {
-  store = open_store("memory:?max_bytes=1048576");
-  TestConnection in_small_store(thread_over(store));
-  for (int i = 0; i < 20'000; ++i) {
-    const std::string number = std::to_string(i + 2);
-    ASSERT_EQ(in_small_store.send("INCREX k" + number + " UBOUND " + number + " EX 3600 ENX\r\n"),
-              integers({1, 1}))
-        << number;
-  }
-}
-
 // The store is full of keys. None of them denies by the numbers of its own commands, so the store
 // evicts them for new keys. By the numbers of other commands they would deny, and stay.
 TEST_F(KeyCommandsTest, AFullStoreAdmitsNewKeysWithOtherNumbers) {

@@ -105,17 +105,6 @@ TEST(RedisStore, AForgottenScriptIsLoadedOnceForAllWhoWait) {
   EXPECT_EQ(calls(server, "script|load"), loaded + 5);
 }
 
-TEST(RedisStore, GivesItsPasswordAndSelectsItsDatabase) {
-  const RedisServer server({.password = "open-sesame"});
-  RedisOptions options = options_for(server);
-  options.password = "open-sesame";
-  options.database = 3;
-  Limited limited(options, "token_bucket 10/1h");
-  EXPECT_TRUE(limited.check("k").allowed);
-  auto client = server.client();
-  EXPECT_THAT(client.ask({"INFO", "keyspace"}).printed(), testing::HasSubstr("db3:keys=1"));
-}
-
 // More than fits into a record, or a socket's buffer, at once.
 TEST(RedisStore, ALoneCallersLargeBatchIsAnsweredOverTls) {
   const RedisServer server({.tls = true});
@@ -141,29 +130,6 @@ TEST(RedisStore, TheCallersClockDecidesWhereItIsTold) {
   const long lives_ms = std::stol(server.command({"PTTL", "sluice:test:{k}"}));
   EXPECT_GT(lives_ms, 3'600'000);
   EXPECT_LE(lives_ms, 3'606'000);
-}
-
-// An interrupted replay removes nothing.
-TEST(RedisStore, InVirtualTimeAKeyLivesForADayWhateverItsLimit) {
-  const RedisServer server;
-  RedisOptions options = options_for(server);
-  options.virtual_time = true;
-  RedisStore store(options);
-  for (const char* expression :
-       {"token_bucket 1/30d burst=100", "fixed_window 2/52w", "sliding_log 3/30d",
-        "sliding_counter 2/1s", "fixed_window 5/1s & token_bucket 1/30d burst=100"}) {
-    const Limit limit(expression, "test");
-    const auto space = store.open_space(limit.definition());
-    const Request request{.limit = &limit.definition(), .space = space.get(), .key = expression};
-    Decision decision;
-    store.decide({&request, 1}, 1'000'000'000, {&decision, 1});
-    EXPECT_TRUE(decision.allowed);
-    const long lives_ms = std::stol(
-        server.command({"EVAL", "return redis.call('PTTL', redis.call('KEYS', '*')[1])", "0"}));
-    EXPECT_LE(lives_ms, 86'400'000) << expression;
-    EXPECT_GT(lives_ms, 86'000'000) << expression;
-    server.command({"FLUSHALL"});
-  }
 }
 
 // It has answered, so "no answer in time" would be false.

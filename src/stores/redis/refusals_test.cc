@@ -14,21 +14,6 @@
 namespace sluice::redis {
 namespace {
 
-TEST(RedisStore, ABadKeyFailsAlone) {
-  const RedisServer server;
-  Limited limited(options_for(server), "token_bucket 10/1h");
-  server.command({"LPUSH", "sluice:test:{list}", "x"});
-  const std::vector<Request> requests{limited.request("a"), limited.request("list"),
-                                      limited.request("b")};
-  std::vector<Decision> decisions(3);
-  EXPECT_THAT(error_of([&] { limited.store().decide(requests, kStoreTime, decisions); }),
-              testing::AllOf(testing::HasSubstr("127.0.0.1"), testing::HasSubstr("WRONGTYPE"),
-                             testing::HasSubstr("'sluice:test:{list}'")));
-  EXPECT_EQ(decisions[0].remaining, 9);
-  EXPECT_EQ(decisions[1].source, Source::kUnavailable);
-  EXPECT_EQ(decisions[2].remaining, 9);
-}
-
 // A failover may give the address of the server to another, and leave the first where it is. A
 // caller who waits learns it, and one who does not.
 TEST(RedisStore, AReplicaIsLeftWhereItsAddressLeadsToAnother) {

@@ -127,9 +127,19 @@ TEST_F(ScriptCallTest, AddsSkewAndKeepsALeastLifetime) {
   server_->decide(keys.request("a"), kNow);
   EXPECT_GT(lifetime_ms(keys.name("a")), 4'000);
   EXPECT_LE(lifetime_ms(keys.name("a")), 5'010);
+}
+
+// An interrupted replay removes nothing.
+TEST_F(ScriptCallTest, InVirtualTimeAKeyLivesForADayWhateverItsLimit) {
   server_->options = kVirtualTime;
-  server_->decide(keys.request("b"), kNow);
-  EXPECT_GT(lifetime_ms(keys.name("b")), kDayMs - 5'000);
+  for (const char* expression :
+       {"token_bucket 1/1ms", "fixed_window 2/52w", "sliding_log 3/30d", "sliding_counter 2/1s",
+        "fixed_window 5/1s & token_bucket 1/30d burst=100"}) {
+    const RedisKeys keys(expression);
+    server_->decide(keys.request("a"), kNow);
+    EXPECT_GT(lifetime_ms(keys.name("a")), kDayMs - 5'000) << expression;
+    EXPECT_LE(lifetime_ms(keys.name("a")), kDayMs) << expression;
+  }
 }
 
 TEST_F(ScriptCallTest, DeniedAndPeekedWriteNothing) {
