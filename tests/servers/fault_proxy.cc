@@ -175,7 +175,7 @@ class FaultProxy::Relay {
       if (!client) return;
       ++accepted_;
       try {
-        UniqueFd server = std::move(Socket::to_port(server_port_).descriptor());
+        UniqueFd server = connect_to(server_port_);
         ::fcntl(server.get(), F_SETFL, O_NONBLOCK);
         Link& link = links_.emplace_back();
         link.client = std::move(client);

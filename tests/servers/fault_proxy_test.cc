@@ -2,7 +2,6 @@
 #include "servers/fault_proxy.h"
 
 #include <gtest/gtest.h>
-#include <sys/socket.h>
 
 #include <stdexcept>
 
@@ -28,14 +27,11 @@ TEST(FaultProxy, RefusingKeepsExistingConnections) {
 TEST(FaultProxy, WhatArrivedBeforeAResetIsForwarded) {
   const RedisServer server;
   FaultProxy proxy(server.port());
-  {
-    Socket socket = Socket::to_port(proxy.port());
-    await("its connection to the server", [&] { return proxy.accepted() == 1; });
-    proxy.stall();
-    socket.send(encode_command({"SET", "k", "v"}));
-    const linger reset{.l_onoff = 1, .l_linger = 0};
-    ::setsockopt(socket.descriptor().get(), SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
-  }
+  Peer peer = peer_at(proxy.port());
+  await("its connection to the server", [&] { return proxy.accepted() == 1; });
+  proxy.stall();
+  peer.send(encode_command({"SET", "k", "v"}));
+  peer.reset();
   proxy.pass();
   await("what was sent", [&] { return server.command({"EXISTS", "k"}) == "1"; });
 }

@@ -34,11 +34,11 @@ std::string MemcachedServer::url() const {
 }
 
 std::string MemcachedServer::command(std::string_view lines) const {
-  Socket socket = Socket::to_port(plain_port_);
+  Peer peer = peer_at(plain_port_);
   // The reply to the no-op marks the end of the replies before it.
-  socket.send(std::string(lines) + "mn\r\n");
+  peer.send(std::string(lines) + "mn\r\n");
   std::string answer;
-  for (std::string line = socket.read_line(); line != "MN"; line = socket.read_line()) {
+  for (std::string line = read_line(peer); line != "MN"; line = read_line(peer)) {
     answer += line + "\r\n";
   }
   return answer;

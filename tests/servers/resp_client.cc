@@ -29,8 +29,12 @@ Reply RespClient::ask(const std::vector<std::string>& words) {
   return read();
 }
 
+void RespClient::send(std::string_view bytes) {
+  if (!peer_.send(bytes)) throw std::runtime_error("cannot send");
+}
+
 Reply RespClient::read() {
-  const std::string line = socket_.read_line();
+  const std::string line = read_line(peer_);
   if (line.empty()) throw std::runtime_error("an empty line is no reply");
   const std::string rest = line.substr(1);
   switch (line[0]) {
@@ -41,8 +45,10 @@ Reply RespClient::read() {
     case '$': {
       const long bytes = std::stol(rest);
       if (bytes < 0) return {};
-      std::string text = socket_.read(static_cast<std::size_t>(bytes) + 2);
-      text.resize(text.size() - 2);
+      const auto size = static_cast<std::size_t>(bytes);
+      std::string text = peer_.read(size + 2);
+      if (text.size() < size + 2) throw std::runtime_error("the reply is cut");
+      text.resize(size);
       return {'$', std::move(text)};
     }
     case '*': {

@@ -33,23 +33,24 @@ struct Reply {
 /// Encodes a command as an array of bulk strings.
 std::string encode_command(const std::vector<std::string>& words);
 
-/// A blocking client that shares no code with the tested modules. Functions throw as those of
-/// Socket, and if a reply is malformed. Not thread-safe.
+/// A blocking client that shares no code with the tested modules. Its functions throw
+/// std::runtime_error if they fail, take longer than kPatience, or if a reply is malformed. Not
+/// thread-safe.
 class RespClient {
  public:
   /// Connects to 127.0.0.1.
-  explicit RespClient(std::uint16_t port) : socket_(Socket::to_port(port)) {}
-  explicit RespClient(const std::filesystem::path& path) : socket_(Socket::to_path(path)) {}
+  explicit RespClient(std::uint16_t port) : peer_(peer_at(port)) {}
+  explicit RespClient(const std::filesystem::path& path) : peer_(peer_at(path)) {}
 
   /// Sends one command and waits for its reply, which may be an error.
   Reply ask(const std::vector<std::string>& words);
 
   /// Instead of ask(): send any bytes, then read the reply to each command in them.
-  void send(std::string_view bytes) { socket_.send(bytes); }
+  void send(std::string_view bytes);
   Reply read();
 
  private:
-  Socket socket_;
+  Peer peer_;
 };
 
 }  // namespace sluice::servers

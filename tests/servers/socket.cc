@@ -3,11 +3,9 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <map>
@@ -96,71 +94,36 @@ UniqueFd listen_on(std::uint16_t port) {
   return fd;
 }
 
-Socket::Socket(UniqueFd fd) : fd_(std::move(fd)) {
-  const timeval patience{.tv_sec = kPatience.count(), .tv_usec = 0};
-  ::setsockopt(fd_.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-  ::setsockopt(fd_.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
-}
-
-Socket Socket::to_port(std::uint16_t port) {
-  Socket socket(open_socket(AF_INET));
+UniqueFd connect_to(std::uint16_t port) {
+  UniqueFd fd = open_socket(AF_INET);
   const sockaddr_in address = local(port);
-  if (::connect(socket.fd_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) !=
-      0) {
+  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
     fail("cannot connect to 127.0.0.1:" + std::to_string(port));
   }
   const int yes = 1;
-  ::setsockopt(socket.fd_.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
-  return socket;
+  ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
+  return fd;
 }
 
-Socket Socket::to_path(const std::filesystem::path& path) {
-  Socket socket(open_socket(AF_UNIX));
+UniqueFd connect_to(const std::filesystem::path& path) {
+  UniqueFd fd = open_socket(AF_UNIX);
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.native().size() >= sizeof(address.sun_path)) {
     throw std::runtime_error("too long for a socket: " + path.native());
   }
   path.native().copy(address.sun_path, sizeof(address.sun_path) - 1);
-  if (::connect(socket.fd_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) !=
-      0) {
+  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
     fail("cannot connect to " + path.native());
   }
-  return socket;
+  return fd;
 }
 
-void Socket::send(std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t sent = ::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (sent < 0) fail("cannot send");
-    bytes.remove_prefix(static_cast<std::size_t>(sent));
-  }
-}
-
-void Socket::receive() {
-  std::array<char, 16'384> piece;
-  const ssize_t got = ::recv(fd_.get(), piece.data(), piece.size(), 0);
-  if (got < 0) fail("cannot receive");
-  if (got == 0) throw std::runtime_error("the other side closed the connection");
-  received_.append(piece.data(), static_cast<std::size_t>(got));
-}
-
-std::string Socket::read_line() {
-  std::size_t end = received_.find("\r\n");
-  while (end == std::string::npos) {
-    receive();
-    end = received_.find("\r\n");
-  }
-  std::string line = received_.substr(0, end);
-  received_.erase(0, end + 2);
+std::string read_line(Peer& peer) {
+  std::string line = peer.line();
+  if (!line.ends_with("\r\n")) throw std::runtime_error("there is no whole line to read");
+  line.resize(line.size() - 2);
   return line;
-}
-
-std::string Socket::read(std::size_t bytes) {
-  while (received_.size() < bytes) receive();
-  std::string result = received_.substr(0, bytes);
-  received_.erase(0, bytes);
-  return result;
 }
 
 }  // namespace sluice::servers

@@ -1,13 +1,11 @@
 #pragma once
 
 #include <chrono>
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <string>
-#include <string_view>
 
-#include "testing/unique_fd.h"
+#include "testing/peer.h"
 
 namespace sluice::servers {
 
@@ -23,27 +21,17 @@ std::uint16_t free_port();
 /// A listening, non-blocking socket on that port of 127.0.0.1. Throws std::system_error.
 UniqueFd listen_on(std::uint16_t port);
 
-/// A blocking connection. A function that fails, or takes longer than kPatience, throws
-/// std::runtime_error. Not thread-safe.
-class Socket {
- public:
-  /// Connects to 127.0.0.1.
-  static Socket to_port(std::uint16_t port);
-  static Socket to_path(const std::filesystem::path& path);
+/// A connection to this port of 127.0.0.1, or to a Unix socket. Throws std::system_error.
+UniqueFd connect_to(std::uint16_t port);
+UniqueFd connect_to(const std::filesystem::path& path);
 
-  void send(std::string_view bytes);
-  /// The next line, without its CR LF.
-  std::string read_line();
-  std::string read(std::size_t bytes);
+/// A connection of a client of a server, whose functions wait up to kPatience.
+template <class Address>
+Peer peer_at(const Address& address) {
+  return Peer(connect_to(address), std::chrono::milliseconds(kPatience).count());
+}
 
-  UniqueFd& descriptor() { return fd_; }
-
- private:
-  explicit Socket(UniqueFd fd);
-  void receive();
-
-  UniqueFd fd_;
-  std::string received_;
-};
+/// The next line, without its CR LF. Throws std::runtime_error if there is none.
+std::string read_line(Peer& peer);
 
 }  // namespace sluice::servers

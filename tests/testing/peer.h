@@ -17,11 +17,11 @@ namespace sluice {
 
 inline constexpr int kPatienceMs = 10'000;
 
-/// A test's end of a connection. Its functions wait up to ten seconds.
+/// A test's end of a connection. Its functions wait up to ten seconds, or as long as it is told.
 class Peer {
  public:
-  explicit Peer(UniqueFd socket) : socket_(std::move(socket)) {
-    const timeval patience{.tv_sec = kPatienceMs / 1000, .tv_usec = 0};
+  explicit Peer(UniqueFd socket, int patience_ms = kPatienceMs) : socket_(std::move(socket)) {
+    const timeval patience{.tv_sec = patience_ms / 1000, .tv_usec = 0};
     ::setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
     ::setsockopt(socket_.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
   }
