@@ -47,11 +47,12 @@ def scraper(random_, ip, hours, per_second):
     return rows
 
 
-def crowd(seed, per_second, hours=2, humans=60):
-    """A log of people and one scraper."""
+def crowd(seed, per_second):
+    """A log of sixty people and one scraper, of two hours."""
+    hours = 2
     random_ = random.Random(seed)
     rows = []
-    for number in range(humans):
+    for number in range(60):
         rows += human(random_, f"198.51.100.{number}", hours)
     rows += scraper(random_, SCRAPER, hours, per_second)
     rows.sort(key=lambda row: int(row[0]))

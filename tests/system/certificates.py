@@ -30,14 +30,14 @@ class Certificates:
         """The certificate as a server shows it."""
         return ssl.PEM_cert_to_DER_cert(read_text(self.pem(name)))
 
-    def make(self, name, *options, signed=False, subject=None, days=30):
+    def make(self, name, *options, signed=False, days=30):
         """Makes a certificate, or replaces it. The server warns of one of less than 14 days."""
         if signed:
             options += ("-addext", "basicConstraints=critical,CA:FALSE", "-CA", self.pem("ca"),
                         "-CAkey", self.key("ca"))
         result = run("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
                      "ec_paramgen_curve:P-256", "-nodes", "-days", str(days), "-subj",
-                     subject or f"/CN={name}", "-keyout", self.key(name), "-out", self.pem(name),
+                     f"/CN={name}", "-keyout", self.key(name), "-out", self.pem(name),
                      *options)
         if result.returncode != 0:
             raise AssertionError("openssl: " + result.stderr)

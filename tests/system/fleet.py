@@ -36,8 +36,8 @@ class RedisCluster(RedisServer):
 class MemcachedServer(Process):
     """A memcached on a free port, with further `arguments`."""
 
-    def __init__(self, *arguments, port=None):
-        self.port = port or free_port()
+    def __init__(self, *arguments):
+        self.port = free_port()
         self.address = ("127.0.0.1", self.port)
         self.url = f"memcached://127.0.0.1:{self.port}"
         super().__init__("memcached", "-l", "127.0.0.1", "-p", str(self.port), "-U", "0", "-t", "1",

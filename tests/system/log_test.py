@@ -79,8 +79,8 @@ class LogTest(SystemTest):
             self.assertRegex(event["time"], r"^20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")
         return [event["event"] for event in events]
 
-    def await_event(self, server, name, count=1):
-        await_true(name, lambda: self.events(server.output()).count(name) == count)
+    def await_event(self, server, name):
+        await_true(name, lambda: self.events(server.output()).count(name) == 1)
 
     @staticmethod
     def message(server, name):

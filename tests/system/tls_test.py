@@ -36,11 +36,11 @@ class TlsTest(SystemTest):
             options += ["--cert", self.made.pem(client), "--key", self.made.key(client)]
         return run("redis-cli", *options, *arguments)
 
-    def s_client(self, *arguments, stdin="PING\r\nQUIT\r\n"):
-        """What openssl s_client says when it has sent this."""
+    def s_client(self, *arguments):
+        """What openssl s_client says when it has sent PING and QUIT."""
         result = run("openssl", "s_client", "-connect", f"127.0.0.1:{self.port}", "-CAfile",
-                     self.made.pem("ca"), "-ign_eof", *arguments, stdin=stdin,
-                     timeout_s=PATIENCE_S)
+                     self.made.pem("ca"), "-ign_eof", *arguments,
+                     stdin="PING\r\nQUIT\r\n", timeout_s=PATIENCE_S)
         return result.stdout + result.stderr
 
 
