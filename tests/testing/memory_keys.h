@@ -30,6 +30,15 @@ inline LimitDefinition varying(std::string_view expression, std::string_view nam
   return limit;
 }
 
+/// Takes once from each of 500 keys. Returns how many takes were admitted.
+inline int take_from_each(LimitedKeys& keys, const std::string& prefix, std::int64_t cost = 1) {
+  int admitted = 0;
+  for (int i = 0; i < 500; ++i) {
+    admitted += keys.take(prefix + std::to_string(i), kStart, cost).allowed ? 1 : 0;
+  }
+  return admitted;
+}
+
 /// Takes until a new key finds no room. Returns the name of that key.
 inline std::string take_until_full(MemoryStore& store, LimitedKeys& keys) {
   const std::uint64_t refused = store.counters().without_room + 1;

@@ -379,15 +379,6 @@ TEST(Eviction, AStoreWhoseKeysAreResetBecomesSmall) {
   EXPECT_LT(store.used_bytes(), full / 4);
 }
 
-// Takes once from each of 500 keys. Returns how many takes were admitted.
-int take_from_each(LimitedKeys& keys, const std::string& prefix, std::int64_t cost = 1) {
-  int admitted = 0;
-  for (int i = 0; i < 500; ++i) {
-    admitted += keys.take(prefix + std::to_string(i), kStart, cost).allowed ? 1 : 0;
-  }
-  return admitted;
-}
-
 // Uses more keys than there is room for.
 void crowd_out(MemoryStore& store, LimitedKeys& keys, std::int64_t cost) {
   for (std::uint64_t i = 0; i < 60'000; ++i) keys.take(key_name(i), kStart, cost);
