@@ -94,6 +94,11 @@ void Holder::signal(int number) const {
   ::kill(pid_, number);
 }
 
+void Holder::acquire() {
+  tell("acquire 30000");
+  hear("granted");
+}
+
 void Holder::kill() {
   signal(SIGKILL);
   finish();

@@ -36,6 +36,9 @@ class Holder {
   /// The same, as a time.
   std::chrono::nanoseconds hear_time(const std::string& word);
 
+  /// Has it wait for a permit, and returns once it has one.
+  void acquire();
+
   void kill();    // SIGKILL
   void pause();   // SIGSTOP
   void resume();  // SIGCONT
