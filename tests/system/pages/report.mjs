@@ -81,16 +81,20 @@ async function checkRange(page) {
   await checkNumbers(page);
 }
 
+// Drags over a chart, from one share of its width to another.
+async function drag(page, chart, from, to) {
+  const { x, y, width } = await page.evaluate(`(() => {
+    const chart = document.querySelector('${chart}');
+    chart.scrollIntoView({block: 'center', behavior: 'instant'});
+    const {x, y, width} = chart.getBoundingClientRect();
+    return {x, y, width};
+  })()`);
+  await page.drag({ x: x + width * from, y: y + 60 }, { x: x + width * to, y: y + 60 });
+}
+
 // The chart's own range: a drag over a part of the chart zooms into it.
 async function checkBrush(page) {
-  const box = await page.evaluate(`(() => {
-    const chart = document.querySelector('.chart');
-    chart.scrollIntoView({block: 'center', behavior: 'instant'});
-    const box = chart.getBoundingClientRect();
-    return {x: box.x, y: box.y, width: box.width};
-  })()`);
-  const y = box.y + 80;
-  await page.drag({ x: box.x + box.width * 0.3, y }, { x: box.x + box.width * 0.6, y });
+  await drag(page, '.chart', 0.3, 0.6);
   const [requests] = await numbers(page, '[data-limit="0"] [data-name=requests]');
   assert.ok(requests > 0 && requests < summary.requests, `${requests} requests in the range`);
   await page.click('.range button');
@@ -103,14 +107,7 @@ async function checkLimitBrush(page) {
   const sliders = () => all(page, '.range input', '(e) => Number(e.value)');
   const handles = () => all(page, '.dygraph-rangesel-zoomhandle', '(e) => e.style.left');
   const whole = [await sliders(), await handles()];
-  const box = await page.evaluate(`(() => {
-    const chart = document.querySelector('.limits .chart');
-    chart.scrollIntoView({block: 'center', behavior: 'instant'});
-    const box = chart.getBoundingClientRect();
-    return {x: box.x, y: box.y, width: box.width};
-  })()`);
-  const y = box.y + 60;
-  await page.drag({ x: box.x + box.width * 0.4, y }, { x: box.x + box.width * 0.7, y });
+  await drag(page, '.limits .chart', 0.4, 0.7);
   const chosen = await sliders();
   assert.notDeepEqual(chosen, whole[0]);
   for (const i of [0, 1]) assert.notEqual((await handles())[i], whole[1][i], 'a handle');
