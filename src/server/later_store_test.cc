@@ -1,11 +1,8 @@
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <future>
 #include <memory>
-#include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "server/protocols.h"
@@ -16,42 +13,6 @@ namespace sluice {
 namespace {
 
 constexpr int kCommands = 3'000;
-
-/// RESP over a store that answers later, on a thread of its own.
-class ServedLaterStoreTest : public testing::Test {
- protected:
-  ~ServedLaterStoreTest() override {
-    server_.reset();
-    stopping_ = true;
-    if (answering_.joinable()) answering_.join();
-  }
-
-  void serve(const StreamServerOptions& options = {}) {
-    const MakeHandler make = protocols()[0].handlers(
-        std::make_shared<ServerContext>(store_, std::vector<Limit>{}, options.threads));
-    server_.emplace(std::vector<Service>{{any_port(), make, ""}}, options);
-    server_->start();
-  }
-
-  void answer_always() {
-    answering_ = std::thread([this] {
-      while (!stopping_) {
-        if (store_->pending() == 0) {
-          std::this_thread::yield();
-        } else {
-          store_->answer();
-        }
-      }
-    });
-  }
-
-  Address address() const { return server_->addresses()[0]; }
-
-  std::shared_ptr<ScriptedStore> store_ = later_store();
-  std::optional<StreamServer> server_;
-  std::atomic<bool> stopping_ = false;
-  std::thread answering_;
-};
 
 std::string pipeline(const std::string& key) {
   std::string commands;
@@ -74,14 +35,19 @@ std::string replies(const std::string& key) {
   return expected;
 }
 
-TEST_F(ServedLaterStoreTest, KeepsThePipelinesOfManyConnectionsApart) {
-  serve({.threads = 2});
-  answer_always();
+// RESP over a store that answers later, on threads of its own.
+TEST(ServedLaterStore, KeepsThePipelinesOfManyConnectionsApart) {
+  const auto store = still_store();
+  store->answers = ScriptedStore::Answers::kOnAnotherThread;
+  const MakeHandler make =
+      protocols()[0].handlers(std::make_shared<ServerContext>(store, std::vector<Limit>{}, 2));
+  StreamServer server({{any_port(), make, ""}}, {.threads = 2});
+  server.start();
   std::vector<std::future<bool>> clients;
   for (int i = 0; i < 6; ++i) {
-    clients.push_back(std::async(std::launch::async, [this, i] {
+    clients.push_back(std::async(std::launch::async, [&server, i] {
       const std::string key = "key" + std::to_string(i);
-      Client client(address());
+      Client client(server.addresses()[0]);
       if (!client.send(pipeline(key))) return false;
       if (i % 2 == 0) client.end();
       const std::string expected = replies(key);
