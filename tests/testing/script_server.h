@@ -126,6 +126,28 @@ class ScriptTest : public testing::Test {
     return std::stoll(server_->ask({"PTTL", key}));
   }
 
+  /// Requests for the key "a" with this value fail, while others in their call are answered. The
+  /// value stays until a reset.
+  void expect_fails_alone(const RedisKeys& keys, const std::string& value,
+                          const std::vector<Request>& of_a, Instant now = kNow) {
+    SCOPED_TRACE(testing::Message() << keys.limit().expression << ": " << value.size() << " bytes");
+    server_->ask({"SET", keys.name("a"), value});
+    std::vector<Request> requests{keys.request("b")};
+    requests[0].permit = 99;
+    requests.insert(requests.end(), of_a.begin(), of_a.end());
+    requests.push_back(keys.request("b", 0));
+    const auto decisions = server_->decide(requests, now);
+    EXPECT_EQ(decisions.front().remaining, decisions.front().limit - 1);
+    for (std::size_t i = 1; i <= of_a.size(); ++i) {
+      EXPECT_EQ(decisions[i].source, Source::kUnavailable) << i;
+      EXPECT_NE(server_->errors[i], "") << i;
+    }
+    EXPECT_EQ(decisions.back().remaining, decisions.back().limit - 1) << server_->errors.back();
+    EXPECT_EQ(server_->ask({"GET", keys.name("a")}), value);
+    expect_reset_removes(keys);
+    server_->ask({"FLUSHALL"});
+  }
+
   /// A reset of the key "a" removes its value, whatever it is.
   void expect_reset_removes(const RedisKeys& keys) {
     const Decision decision = server_->decide(keys.request("a", 1, Operation::kReset), kNow);

@@ -117,20 +117,9 @@ TEST_F(ScriptOperations, DamagedBlocksFailAlone) {
     for (const auto& value :
          {whole.substr(0, 1), whole.substr(0, 8), "\xf6" + whole, beyond, whole + "x",
           whole.substr(0, 9) + "x", whole.substr(0, whole.size() - 1)}) {
-      server_->ask({"SET", keys.name("a"), value});
-      const Request requests[] = {keys.request("b"), keys.request("a"),
-                                  keys.request("a", 1, Operation::kCharge), keys.request("b", 0)};
-      const auto decisions = server_->decide(requests, kNow);
-      for (const std::size_t i : {1U, 2U}) {
-        EXPECT_EQ(decisions[i].source, Source::kUnavailable) << expression << value.size() << i;
-        EXPECT_NE(server_->errors[i], "");
-      }
-      EXPECT_EQ(decisions[3].remaining, decisions[3].limit - 1) << server_->errors[3];
-      EXPECT_EQ(server_->ask({"GET", keys.name("a")}), value);
-      expect_reset_removes(keys);
-      server_->ask({"DEL", keys.name("b")});
+      expect_fails_alone(keys, value,
+                         {keys.request("a"), keys.request("a", 1, Operation::kCharge)});
     }
-    server_->ask({"FLUSHALL"});
   }
 }
 

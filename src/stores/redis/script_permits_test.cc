@@ -74,16 +74,8 @@ TEST_F(ScriptPermits, DamagedAndForeignValuesFailAlone) {
   const std::string whole = server_->ask({"GET", keys.name("a")});
   for (const auto& value :
        {whole + "x", whole.substr(0, 12), whole.substr(0, 10), std::string("1")}) {
-    server_->ask({"SET", keys.name("a"), value});
-    const Request requests[] = {keys.request("b", 0), request(keys, Operation::kTake, 9),
-                                request(keys, Operation::kRelease, 1), keys.request("b", 0)};
-    const auto decisions = server_->decide(requests, kNow);
-    for (const std::size_t i : {1U, 2U}) {
-      EXPECT_EQ(decisions[i].source, Source::kUnavailable) << value.size() << ' ' << i;
-    }
-    EXPECT_EQ(decisions[3].remaining, 9);
-    EXPECT_EQ(server_->ask({"GET", keys.name("a")}), value);
-    expect_reset_removes(keys);
+    expect_fails_alone(keys, value,
+                       {request(keys, Operation::kTake, 9), request(keys, Operation::kRelease, 1)});
   }
   server_->ask({"LPUSH", keys.name("a"), "x"});
   EXPECT_EQ(server_->decide(request(keys, Operation::kTake, 9), kNow).source, Source::kUnavailable);
