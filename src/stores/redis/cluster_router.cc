@@ -157,8 +157,7 @@ class ClusterRouter final : public RedisRouter {
 
   void ask(Connection& connection) {
     connection.add_control(
-        command_of({"CLUSTER", "SLOTS"}),
-        [this, &connection](const Reply* reply, std::string_view why) {
+        command_of({"CLUSTER", "SLOTS"}), [this, &connection](const Reply* reply) {
           asking_ = false;
           const auto ranges = reply == nullptr ? std::nullopt : read_cluster_slots(*reply);
           // A node that was restarted and has not met the others knows no slot: the map from other
@@ -169,8 +168,8 @@ class ClusterRouter final : public RedisRouter {
             if (!reply->is_error()) {
               refuse(connection, connection.name() + (ranges ? " knows no slots of a cluster"
                                                              : " has told no map of a cluster"));
-            } else if (read_server_error(why).kind != ServerError::Kind::kBusy) {
-              refuse(connection, refusal(connection, "node of a cluster", why));
+            } else if (read_server_error(reply->text).kind != ServerError::Kind::kBusy) {
+              refuse(connection, refusal(connection, "node of a cluster", reply->text));
             }
           }
           const auto random = static_cast<std::uint32_t>(random_());

@@ -31,11 +31,11 @@ class Connection::Control final : public Command {
   void write(std::string& output) override { output += command_; }
   void on_reply(std::string_view reply) override {
     const std::optional<Reply> tree = read_reply(reply);
-    if (tree) return answer_(&*tree, tree->is_error() ? tree->text : std::string_view());
+    if (tree) return answer_(&*tree);
     connection_.reconnect(connection_.name() + kNotToThis);
-    answer_(nullptr, "the reply cannot be read");
+    answer_(nullptr);
   }
-  void on_lost(Loss, std::string_view why) override { answer_(nullptr, why); }
+  void on_lost(Loss, std::string_view) override { answer_(nullptr); }
 
   // After such a reply, no later one can be trusted.
   static constexpr const char* kNotToThis = " sent a reply that is not to what it was asked";
@@ -109,9 +109,8 @@ Connection::Connection(const RedisOptions& options, RemoteWorker& worker, Purpos
 }
 
 Connection::~Connection() {
-  const std::string why = name() + " is not used now";
-  fail_waiting(why);
-  fail_controls(why);
+  fail_waiting(name() + " is not used now");
+  fail_controls();
 }
 
 void Connection::fail_waiting(std::string_view why) {
@@ -121,9 +120,9 @@ void Connection::fail_waiting(std::string_view why) {
 }
 
 // An Answer may call add_control() again: that new command must not fail with these.
-void Connection::fail_controls(std::string_view why) {
+void Connection::fail_controls() {
   const auto lost = std::exchange(controls_, {});
-  for (const auto& control : lost) control->on_lost(Loss::kUnsent, why);
+  for (const auto& control : lost) control->on_lost(Loss::kUnsent, {});
 }
 
 void Connection::reconnect(std::string_view why) {
@@ -258,8 +257,7 @@ void Connection::on_error(Call& call, std::string_view text) {
   if (kind == Kind::kLoading || kind == Kind::kNoAuth) reconnect(name() + ": " + std::string(text));
   if (kind == Kind::kNoScript && !loads_script_) {
     loads_script_ = true;
-    const auto answered = [this](const Reply*, std::string_view) { loads_script_ = false; };
-    add_control(script_load_command(), answered);
+    add_control(script_load_command(), [this](const Reply*) { loads_script_ = false; });
   }
   // If the user has no permission for some key of several, send each alone: then only that one
   // fails.
@@ -289,7 +287,7 @@ void Connection::on_lost(Call& call, Loss loss, std::string_view why) {
 
 // With time=client: other processes may have written by a later clock, as the server's is.
 void Connection::compare_clocks() {
-  add_control(command_of({"TIME"}), [this](const Reply* reply, std::string_view) {
+  add_control(command_of({"TIME"}), [this](const Reply* reply) {
     if (reply == nullptr || reply->elements.size() != 2) return;
     std::int64_t seconds = 0;
     if (!read_number(reply->elements[0].text, seconds)) return;
@@ -309,7 +307,7 @@ void Connection::on_up() {
 
 void Connection::on_down(std::string_view why) {
   health_.on_down(why);
-  fail_controls(why);
+  fail_controls();
   if (is_broken()) fail_waiting(why);
   listener_.on_down(*this, why);
 }

@@ -42,8 +42,8 @@ class Connection final : public RedisPipelineUser {
   static constexpr int kMaxTries = 5;
 
   /// Called with the reply, which may be an error, or with null if there is none or it cannot be
-  /// read. `why`: the text of the error, or the reason.
-  using Answer = std::function<void(const Reply* reply, std::string_view why)>;
+  /// read.
+  using Answer = std::function<void(const Reply* reply)>;
 
   /// Begins to connect, but calls `listener` only later. `options`, `worker` and `listener` outlive
   /// it.
@@ -98,7 +98,7 @@ class Connection final : public RedisPipelineUser {
   void on_error(Call& call, std::string_view text);
   void on_lost(Call& call, Loss loss, std::string_view why);
   void fail_waiting(std::string_view why);
-  void fail_controls(std::string_view why);
+  void fail_controls();
 
   const RedisOptions& options_;
   RemoteWorker& worker_;

@@ -111,7 +111,7 @@ class SentinelRouter final : public RedisRouter {
   void doubt_others() {
     for (auto& connection : primary_->connections()) {
       if (!connection->is_up()) continue;
-      connection->add_control(command_of({"PING"}), [](const Reply*, std::string_view) {});
+      connection->add_control(command_of({"PING"}), [](const Reply*) {});
       connection->flush();
     }
   }
@@ -128,11 +128,11 @@ class SentinelRouter final : public RedisRouter {
   void ask(Sentinel& sentinel) {
     sentinel.connection->add_control(
         command_of({"SENTINEL", "get-master-addr-by-name", options().primary_name}),
-        [this, &sentinel](const Reply* reply, std::string_view why) {
+        [this, &sentinel](const Reply* reply) {
           if (reply == nullptr) return;  // on_down() sets the error.
           if (!reply->is_error()) return on_answer(sentinel, *reply);
           sentinel.is_none = true;
-          set_error(refusal(*sentinel.connection, "sentinel", why));
+          set_error(refusal(*sentinel.connection, "sentinel", reply->text));
         });
     sentinel.connection->flush();
   }

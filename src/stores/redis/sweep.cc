@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <future>
 #include <map>
 #include <string_view>
@@ -29,9 +28,6 @@ std::string escape(std::string_view prefix) {
 // thread that leads the worker.
 class Sweep final {
  public:
-  // Without a reply if the connection was given up.
-  using Answer = std::function<void(const Reply* reply)>;
-
   Sweep(const std::string& prefix, std::chrono::milliseconds most)
       : pattern_(escape(prefix)), end_at_(RemoteWorker::Clock::now() + most) {}
 
@@ -74,13 +70,13 @@ class Sweep final {
     }
   }
 
-  void ask(Connection& connection, std::string command, Answer answer) {
+  void ask(Connection& connection, std::string command, Connection::Answer answer) {
     ++open_;
-    connection.add_control(std::move(command), [this, answer = std::move(answer)](
-                                                   const Reply* reply, std::string_view /*why*/) {
-      answer(reply);
-      close();
-    });
+    connection.add_control(std::move(command),
+                           [this, answer = std::move(answer)](const Reply* reply) {
+                             answer(reply);
+                             close();
+                           });
   }
 
   // A command is answered. After the last one, the thread that waits destroys this.
