@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -39,8 +40,13 @@ inline bool read_count(const char* bytes, std::int64_t& count) {
   return static_cast<double>(count) == value;
 }
 
-inline void append_int64(std::string& output, std::int64_t value) {
-  output.append(reinterpret_cast<const char*>(&value), sizeof value);
+/// Appends plain values, as the script unpacks them.
+template <class... Values>
+void put(std::string& output, const Values&... values) {
+  std::array<char, (sizeof(Values) + ...)> bytes;
+  char* at = bytes.data();
+  ((std::memcpy(at, &values, sizeof values), at += sizeof values), ...);
+  output.append(bytes.data(), bytes.size());
 }
 
 /// One part of a request, as the script unpacks it.
@@ -138,7 +144,7 @@ struct PartCodec<FixedWindow> {
     return params.first ? 'a' : 'f';
   }
   static void write_numbers(const FixedWindow::Params& params, std::string& output) {
-    append_int64(output, params.window_ns());
+    put(output, params.window_ns());
   }
   static bool read(const char* bytes, FixedWindow::State& state) {
     return read_instant(bytes, state.start_ns) && read_count(bytes + 8, state.count);
@@ -157,7 +163,7 @@ struct PartCodec<SlidingCounter> {
   static constexpr std::size_t kStateBytes = 24;
   static constexpr char letter(const SlidingCounter::Params&) { return 'c'; }
   static void write_numbers(const SlidingCounter::Params& params, std::string& output) {
-    append_int64(output, params.window_ns());
+    put(output, params.window_ns());
   }
   static bool read(const char* bytes, SlidingCounter::State& state) {
     return read_instant(bytes, state.start_ns) && read_count(bytes + 8, state.current) &&
@@ -180,7 +186,7 @@ struct PartCodec<SlidingLog> {
   static constexpr std::size_t kStateBytes = 52;
   static constexpr char letter(const SlidingLog::Params&) { return 'g'; }
   static void write_numbers(const SlidingLog::Params& params, std::string& output) {
-    append_int64(output, params.window_ns);
+    put(output, params.window_ns);
   }
   static PartArguments ask(const SlidingLog::Params& params, const Request& request, Instant) {
     const bool charges = request.operation == Operation::kCharge;
@@ -195,8 +201,7 @@ struct PartCodec<SlidingWindow> {
   static constexpr std::size_t kStateBytes = 52;
   static constexpr char letter(const SlidingWindow::Params&) { return 'w'; }
   static void write_numbers(const SlidingWindow::Params& params, std::string& output) {
-    append_int64(output, params.window_ns);
-    append_int64(output, params.precision_ns());
+    put(output, params.window_ns, params.precision_ns());
   }
   static PartArguments ask(const SlidingWindow::Params& params, const Request& request,
                            Instant near) {

@@ -1,8 +1,5 @@
 #include "stores/redis/redis_router.h"
 
-#include <algorithm>
-#include <chrono>
-#include <memory>
 #include <stdexcept>
 #include <utility>
 
@@ -72,7 +69,8 @@ RedisRouter::RedisRouter(const RedisOptions& options, RemoteWorker& worker)
 std::string RedisRouter::refusal(const Connection& server, const std::string& kind,
                                  std::string_view said) {
   const std::string error(said);
-  if (!is_not_understood(said)) return server.name() + ": " + error;
+  // "ERR unknown command", "ERR This instance has cluster support disabled".
+  if (!error.starts_with("ERR ")) return server.name() + ": " + error;
   return server.name() + " is no " + kind + " (" + error +
          "): the URL of a single server is redis://";
 }

@@ -96,12 +96,6 @@ bool is_host(std::string_view name);
 /// Reads the text of an error.
 ServerError read_server_error(std::string_view text);
 
-/// Whether an error says that the server is not of the kind that carries out the command: "ERR
-/// unknown command", "ERR This instance has cluster support disabled".
-inline bool is_not_understood(std::string_view error_text) {
-  return error_text.starts_with("ERR ");
-}
-
 /// The slots over which a cluster spreads its keys.
 inline constexpr std::size_t kSlots = 16'384;
 

@@ -1,7 +1,6 @@
 #include "stores/redis/script_call.h"
 
 #include <algorithm>
-#include <array>
 #include <boost/container/static_vector.hpp>
 #include <cassert>
 #include <cstring>
@@ -41,15 +40,6 @@ std::uint8_t operation_code(const Request& request) {
   const bool has_cost =
       request.operation != Operation::kBlock && request.operation != Operation::kReset;
   return has_cost && request.cost == 0 ? kPeek : static_cast<std::uint8_t>(request.operation);
-}
-
-// Appends plain values, as the script unpacks them.
-template <class... Values>
-void put(std::string& output, const Values&... values) {
-  std::array<char, (sizeof(Values) + ...)> bytes;
-  char* at = bytes.data();
-  ((std::memcpy(at, &values, sizeof values), at += sizeof values), ...);
-  output.append(bytes.data(), bytes.size());
 }
 
 void put_part(std::string& output, const PartArguments& part) {
