@@ -22,14 +22,11 @@
 #include <cstdint>
 #include <deque>
 #include <filesystem>
-#include <functional>
 #include <future>
 #include <iterator>
 #include <optional>
-#include <string>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include "net/accepted_connection.h"
 

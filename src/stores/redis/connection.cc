@@ -1,13 +1,11 @@
 #include "stores/redis/connection.h"
 
 #include <algorithm>
-#include <optional>
 #include <random>
 #include <utility>
 
 #include "core/read_number.h"
 #include "stores/redis/redis_space.h"
-#include "stores/redis/resp.h"
 
 namespace sluice::redis {
 namespace {

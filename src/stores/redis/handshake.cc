@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <utility>
-#include <vector>
 
 #include "stores/redis/resp.h"
 #include "stores/redis/script_call.h"

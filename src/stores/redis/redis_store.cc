@@ -6,7 +6,6 @@
 
 #include "algorithms/check_together.h"
 #include "algorithms/limit_definition.h"
-#include "stores/redis/redis_space.h"
 #include "stores/redis/sweep.h"
 
 namespace sluice::redis {

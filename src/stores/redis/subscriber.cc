@@ -1,7 +1,6 @@
 #include "stores/redis/subscriber.h"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <mutex>
 #include <utility>

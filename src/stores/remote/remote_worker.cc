@@ -5,9 +5,6 @@
 #include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <cassert>
-#include <iterator>
-#include <string>
-#include <utility>
 
 namespace sluice {
 namespace {
