@@ -17,7 +17,7 @@
 #include "net/input_buffer.h"
 #include "net/service.h"
 #include "net/stream_handler.h"
-#include "net/tls_session.h"
+#include "net/tls_server.h"
 
 namespace sluice {
 

@@ -1,5 +1,7 @@
 #include "net/tls_server.h"
 
+#include <openssl/bio.h>
+#include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
 
@@ -7,6 +9,8 @@
 #include <array>
 #include <boost/asio/ssl/context.hpp>
 #include <ctime>
+#include <new>
+#include <string_view>
 
 #include "net/tls_files.h"
 
@@ -56,6 +60,112 @@ std::int64_t TlsServer::not_after_s() const {
   ::SSL_CTX_get0_chain_certs(handle, &chain);
   for (int i = 0; i < sk_X509_num(chain); ++i) end = std::min(end, end_of(sk_X509_value(chain, i)));
   return end;
+}
+
+/// How OpenSSL reads what was received and writes what is to be sent.
+struct TlsSession::Callbacks {
+  static TlsSession& session(BIO* bio) { return *static_cast<TlsSession*>(::BIO_get_data(bio)); }
+
+  static int read(BIO* bio, char* to, std::size_t room, std::size_t* bytes) {
+    InputBuffer& received = session(bio).received_;
+    ::BIO_clear_retry_flags(bio);
+    *bytes = received.unread().copy(to, room);
+    received.consume(*bytes);
+    if (*bytes == 0) ::BIO_set_retry_read(bio);
+    return *bytes == 0 ? 0 : 1;
+  }
+
+  static int write(BIO* bio, const char* from, std::size_t size, std::size_t* bytes) noexcept {
+    session(bio).to_send_.append(from, size);
+    *bytes = size;
+    return 1;
+  }
+
+  static long control(BIO*, int command, long, void*) { return command == BIO_CTRL_FLUSH ? 1 : 0; }
+
+  static BIO_METHOD* make() {
+    BIO_METHOD* const method = ::BIO_meth_new(::BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "");
+    if (method == nullptr) throw std::bad_alloc();
+    ::BIO_meth_set_read_ex(method, read);
+    ::BIO_meth_set_write_ex(method, write);
+    ::BIO_meth_set_ctrl(method, control);
+    return method;
+  }
+};
+
+TlsSession::TlsSession(const TlsServer& server)
+    : ssl_(::SSL_new(server.context().native_handle()), ::SSL_free) {
+  static const BIO_METHOD* const method = Callbacks::make();
+  BIO* const bio = ::BIO_new(method);
+  if (ssl_ == nullptr || bio == nullptr) {
+    ::BIO_free(bio);
+    throw std::bad_alloc();
+  }
+  ::BIO_set_data(bio, this);
+  ::BIO_set_init(bio, 1);
+  ::SSL_set_bio(ssl_.get(), bio, bio);
+  ::SSL_set_accept_state(ssl_.get());
+}
+
+bool TlsSession::shake_hands() {
+  ::ERR_clear_error();
+  const int result = ::SSL_do_handshake(ssl_.get());
+  has_failed_ = result != 1 && ::SSL_get_error(ssl_.get(), result) != SSL_ERROR_WANT_READ;
+  has_ended_ = has_failed_;
+  return result == 1;
+}
+
+std::string TlsSession::subject() const {
+  X509* const certificate = ::SSL_get0_peer_certificate(ssl_.get());
+  const std::unique_ptr<BIO, int (*)(BIO*)> text(::BIO_new(::BIO_s_mem()), ::BIO_free);
+  if (certificate == nullptr || text == nullptr) return {};
+  ::X509_NAME_print_ex(text.get(), ::X509_get_subject_name(certificate), 0, XN_FLAG_RFC2253);
+  char* bytes = nullptr;
+  const long size = BIO_get_mem_data(text.get(), &bytes);
+  if (size <= 0) return "(no subject)";  // Not as without a certificate.
+  return {bytes, static_cast<std::size_t>(size)};
+}
+
+std::size_t TlsSession::open(std::span<char> room) {
+  if (has_ended_) return 0;
+  ::ERR_clear_error();
+  std::size_t bytes = 0;
+  const int result = ::SSL_read_ex(ssl_.get(), room.data(), room.size(), &bytes);
+  if (result == 1) return bytes;
+  const int error = ::SSL_get_error(ssl_.get(), result);
+  has_ended_ = error != SSL_ERROR_WANT_READ;
+  has_failed_ = has_ended_ && error != SSL_ERROR_ZERO_RETURN;
+  return 0;
+}
+
+bool TlsSession::has_unopened() const {
+  return !has_ended_ && (!received_.unread().empty() || ::SSL_pending(ssl_.get()) != 0);
+}
+
+bool TlsSession::has_part() const {
+  // Once its header is read, OpenSSL counts the header no longer among what it has pending. Its
+  // version 3.0 has no other function that tells this state.
+  const bool reads_body = std::string_view(::SSL_rstate_string(ssl_.get())) == "RB";
+  return !has_ended_ && (reads_body || ::SSL_has_pending(ssl_.get()) == 1);
+}
+
+bool TlsSession::seal(std::string& output) {
+  if (!output.empty()) {
+    std::size_t bytes = 0;
+    ::ERR_clear_error();
+    if (has_failed_ || ::SSL_write_ex(ssl_.get(), output.data(), output.size(), &bytes) != 1) {
+      return false;
+    }
+    output.clear();
+  }
+  output.swap(to_send_);
+  // Empty now; what one long reply needed is not kept for as long as the connection is open.
+  if (to_send_.capacity() > kIdleBufferBytes) std::string().swap(to_send_);
+  return true;
+}
+
+void TlsSession::end() {
+  if (!has_failed_ && ::SSL_is_init_finished(ssl_.get()) == 1) ::SSL_shutdown(ssl_.get());
 }
 
 }  // namespace sluice

@@ -1,8 +1,14 @@
 #pragma once
 
+#include <openssl/types.h>
+
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
+
+#include "net/input_buffer.h"
 
 namespace boost::asio::ssl {
 class context;
@@ -37,6 +43,57 @@ class TlsServer final {
 
  private:
   const std::shared_ptr<boost::asio::ssl::context> context_;
+};
+
+/// TLS on one accepted connection, without its socket: takes the bytes that were received, and
+/// gives the bytes to send. Not thread-safe.
+class TlsSession final {
+ public:
+  explicit TlsSession(const TlsServer& server);
+  TlsSession(const TlsSession&) = delete;
+  TlsSession& operator=(const TlsSession&) = delete;
+
+  /// The buffer for received bytes.
+  InputBuffer& received() { return received_; }
+
+  /// Continues the handshake as far as the received bytes allow. Returns whether it is done. If
+  /// has_failed() then, only seal() may be called: its output tells the peer why.
+  bool shake_hands();
+  /// The subject of the client's certificate, which was verified, as RFC 2253 writes it
+  /// ("CN=gateway"); empty if the client has presented no certificate, "(no subject)" if that has
+  /// none. It is printable ASCII.
+  std::string subject() const;
+
+  /// Decrypts received bytes into `room`. Returns how many bytes it has written: 0 if more must be
+  /// received first, if the peer has ended its side, or if the bytes are wrong: see has_ended().
+  std::size_t open(std::span<char> room);
+  /// Whether open() may return bytes before more bytes are received.
+  bool has_unopened() const;
+  /// Whether a part of a record has been received, and the rest has not.
+  bool has_part() const;
+  /// Whether nothing more can be decrypted: the peer has ended its side, or has sent wrong bytes.
+  bool has_ended() const { return has_ended_; }
+
+  /// Whether the peer has sent wrong bytes, or has refused the handshake: then nothing can be
+  /// encrypted any more.
+  bool has_failed() const { return has_failed_; }
+
+  /// Replaces the text in `output` by the bytes to send: all that TLS has to send, and the text
+  /// encrypted. False if it cannot be encrypted.
+  bool seal(std::string& output);
+  /// Tells the peer that no more text will follow, with the next seal().
+  void end();
+  /// The caller will not send all output of seal(), so the peer could not decrypt later output.
+  void abandon() { has_failed_ = true; }
+
+ private:
+  struct Callbacks;
+
+  std::unique_ptr<SSL, void (*)(SSL*)> ssl_;
+  InputBuffer received_;
+  std::string to_send_;
+  bool has_ended_ = false;
+  bool has_failed_ = false;
 };
 
 }  // namespace sluice
