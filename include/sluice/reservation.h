@@ -68,7 +68,7 @@ class SLUICE_EXPORT Reservation {
 
  private:
   friend class Limiter;
-  class Impl;
+  struct Impl;
   Reservation(const Decision& decision, std::unique_ptr<Impl> impl);
   bool begin_to_settle();
 

@@ -123,36 +123,18 @@ void submit_requests(Store& store, std::span<const BoundLimit* const> bounds,
                      std::span<const Request> requests, Batch::Mode mode, AnsweredBatch answered);
 
 /// Units that were taken, their limit, who gave them, and when.
-class Reservation::Impl final {
- public:
-  /// `bound` is the limit, the present one or a former one of `core`, under which they were taken;
-  /// `wakings` is WaitingCallers::wakings() before the store was asked.
-  Impl(LimiterCore core, const BoundLimit& bound, std::string_view key, std::int64_t units,
-       Source giver, std::uint64_t wakings)
-      : core_(std::move(core)),
-        bound_(bound),
-        key_(key),
-        units_(giver == Source::kFull ? 0 : units),
-        giver_(giver),
-        wakings_(wakings) {}
-
-  /// Replaces the estimate by `actual` units: refunds the difference to the giver if it is less,
-  /// charges the store if it is more. The decision is that of a peek afterwards.
-  Decision settle(std::int64_t actual) const;
-  /// The same without waiting: the reservation may be destroyed before the store answers.
-  void settle_later(std::int64_t actual, DecisionCallback callback) const;
-
-  const LimiterCore& core() const { return core_; }
-
- private:
+struct Reservation::Impl final {
+  /// A request that replaces the estimate by `actual` units: refunds the difference to the giver,
+  /// or charges it to the store. Its decision is that of a peek afterwards.
   Request settling(std::int64_t actual) const;
 
-  const LimiterCore core_;
-  const BoundLimit& bound_;
-  const std::string key_;
-  const std::int64_t units_;  // That were recorded: a full store admits without recording.
-  const Source giver_;
-  const std::uint64_t wakings_;
+  LimiterCore core;
+  /// The present limit or a former one of `core`, under which they were taken.
+  const BoundLimit& bound;
+  std::string key;
+  std::int64_t units;  ///< That were recorded: a full store admits without recording.
+  Source giver;
+  std::uint64_t wakings;  ///< WaitingCallers::wakings() before the store was asked.
 };
 
 /// What a Limiter consists of.
@@ -165,7 +147,9 @@ class Limiter::Impl final : public LimiterCore {
   Reservation reservation(const Decision& decision, const BoundLimit& bound, std::string_view key,
                           std::int64_t cost, Source giver, std::uint64_t wakings) const {
     if (!decision.allowed) return {decision, nullptr};
-    return {decision, std::make_unique<Reservation::Impl>(*this, bound, key, cost, giver, wakings)};
+    const std::int64_t units = giver == Source::kFull ? 0 : cost;
+    return {decision, std::make_unique<Reservation::Impl>(Reservation::Impl{
+                          *this, bound, std::string(key), units, giver, wakings})};
   }
 };
 

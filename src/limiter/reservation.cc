@@ -12,27 +12,19 @@ namespace sluice {
 using std::chrono::nanoseconds;
 
 Request Reservation::Impl::settling(std::int64_t actual) const {
-  Request request = bound_.request(key_);
-  request.operation = actual > units_ ? Operation::kCharge : Operation::kRefund;
-  request.cost = std::abs(actual - units_);
-  if (actual < units_ && core_.queues().callers().was_reset(key_, wakings_)) request.cost = 0;
-  request.giver = giver_;
+  Request request = bound.request(key);
+  request.operation = actual > units ? Operation::kCharge : Operation::kRefund;
+  request.cost = std::abs(actual - units);
+  if (actual < units && core.queues().callers().was_reset(key, wakings)) request.cost = 0;
+  request.giver = giver;
   return request;
-}
-
-Decision Reservation::Impl::settle(std::int64_t actual) const {
-  return core_.ask(settling(actual));
-}
-
-void Reservation::Impl::settle_later(std::int64_t actual, DecisionCallback callback) const {
-  core_.async_ask(bound_, settling(actual), std::move(callback));
 }
 
 Reservation::Reservation() = default;
 
 Reservation::Reservation(const Decision& decision, std::unique_ptr<Impl> impl)
     : decision_(decision), impl_(std::move(impl)) {
-  if (impl_) ready_ = TimerQueue::later(impl_->core().now(), decision.delay);
+  if (impl_) ready_ = TimerQueue::later(impl_->core.now(), decision.delay);
 }
 
 Reservation::Reservation(Reservation&& other) noexcept {
@@ -52,12 +44,12 @@ Reservation::~Reservation() = default;
 
 nanoseconds Reservation::delay() const {
   if (!impl_ || is_cancelled_) return nanoseconds(0);
-  return std::max(nanoseconds(0), nanoseconds(ready_ - impl_->core().now()));
+  return std::max(nanoseconds(0), nanoseconds(ready_ - impl_->core.now()));
 }
 
 bool Reservation::wait(std::stop_token stop) {
   if (!impl_ || is_cancelled_) return false;
-  const LimiterCore& core = impl_->core();
+  const LimiterCore& core = impl_->core;
   if (core.now() >= ready_ || sleep_until(core.timer(), ready_, stop)) return true;
   cancel();
   return false;
@@ -71,21 +63,22 @@ bool Reservation::begin_to_settle() {
 void Reservation::cancel() {
   if (!begin_to_settle()) return;
   is_cancelled_ = true;
-  impl_->settle(0);
+  impl_->core.ask(impl_->settling(0));
 }
 
 void Reservation::async_cancel(DoneCallback callback) {
   if (!begin_to_settle()) return callback(nullptr);
   is_cancelled_ = true;
-  impl_->settle_later(0,
-                      [callback = std::move(callback)](const Decision&, std::exception_ptr error) {
-                        callback(std::move(error));
-                      });
+  impl_->core.async_ask(
+      impl_->bound, impl_->settling(0),
+      [callback = std::move(callback)](const Decision&, std::exception_ptr error) {
+        callback(std::move(error));
+      });
 }
 
 Decision Reservation::commit(std::int64_t actual) {
   require_units("what it cost", actual);
-  return begin_to_settle() ? impl_->settle(actual) : decision_;
+  return begin_to_settle() ? impl_->core.ask(impl_->settling(actual)) : decision_;
 }
 
 void Reservation::async_commit(std::int64_t actual, DecisionCallback callback) {
@@ -93,7 +86,7 @@ void Reservation::async_commit(std::int64_t actual, DecisionCallback callback) {
     return callback({}, std::move(error));
   }
   if (!begin_to_settle()) return callback(decision_, nullptr);
-  impl_->settle_later(actual, std::move(callback));
+  impl_->core.async_ask(impl_->bound, impl_->settling(actual), std::move(callback));
 }
 
 }  // namespace sluice
