@@ -336,28 +336,16 @@ std::shared_ptr<FallbackSpace> FallbackStore::space_of(const ChargeBack::Charge&
   }
 }
 
-/// Receives the answers to a batch of charges, also those that come after the deadline.
-class FallbackStore::Charging final : public Batch::OuterStore {
+/// Receives the answers to such requests, also those that come after the deadline.
+class FallbackStore::LaterReceiver final : public Batch::OuterStore {
  public:
-  Charging(FallbackStore& store, std::vector<AnsweredLater> all)
+  LaterReceiver(FallbackStore& store, std::vector<AnsweredLater> all)
       : store_(store), all_(std::move(all)) {}
-
-  /// `all` has one for each of the requests, which refer to their limits and spaces.
-  static std::unique_ptr<Batch> batch_of(FallbackStore& store, std::vector<AnsweredLater> all,
-                                         std::span<const Request> requests, Instant now,
-                                         Instant sent) {
-    auto batch = std::make_unique<Batch>(requests, Batch::Mode::kEach, now);
-    const auto charging = std::make_shared<Charging>(store, std::move(all));
-    batch->outer.store = charging.get();
-    batch->outer.sent = sent;
-    batch->keep(charging);
-    return batch;
-  }
 
   std::unique_ptr<Batch> on_answered(Batch& batch) override {
     std::vector<Request> requests;
     std::vector<AnsweredLater> late;
-    for (std::size_t i = 0; i < all_.size(); ++i) {
+    for (std::size_t i = 0; i < batch.decisions().size(); ++i) {
       if (batch.decisions()[i].taken != kTakenLater) continue;
       requests.push_back(batch.requests()[i]);
       late.push_back(all_[i]);
@@ -365,13 +353,26 @@ class FallbackStore::Charging final : public Batch::OuterStore {
     }
     store_.on_answered_later(batch, all_);
     if (late.empty()) return nullptr;
-    return batch_of(store_, std::move(late), requests, batch.now(), batch.outer.sent);
+    return store_.batch_of(std::move(late), requests, Batch::Mode::kEach, batch.now(),
+                           batch.outer.sent);
   }
 
  private:
   FallbackStore& store_;
   const std::vector<AnsweredLater> all_;
 };
+
+// A batch of these requests; `all` has one for each of them.
+std::unique_ptr<Batch> FallbackStore::batch_of(std::vector<AnsweredLater> all,
+                                               std::span<const Request> requests, Batch::Mode mode,
+                                               Instant now, Instant sent) {
+  auto batch = std::make_unique<Batch>(requests, mode, now);
+  const auto receiver = std::make_shared<LaterReceiver>(*this, std::move(all));
+  batch->outer.store = receiver.get();
+  batch->outer.sent = sent;
+  batch->keep(receiver);
+  return batch;
+}
 
 // The store answers: charges to it what the local states have admitted and still counts. For these
 // keys, of which it has just admitted requests, that may not wait until other keys' charges may be
@@ -400,11 +401,14 @@ void FallbackStore::charge_back(std::span<const KeyName> names, Instant now) {
     requests.push_back(request);
     charge.units = due.charge;
     // The request refers to the key in `taken`.
-    all.push_back(
-        {.name = charge.name, .admitted = charge, .owner = space->inner, .is_charge_back = true});
+    all.push_back({.name = charge.name,
+                   .admitted = charge,
+                   .limit = charge.limit,
+                   .space = space->inner,
+                   .is_charge_back = true});
   }
   if (requests.empty()) return;
-  auto batch = Charging::batch_of(*this, std::move(all), requests, now, at);
+  auto batch = batch_of(std::move(all), requests, Batch::Mode::kEach, now, at);
   want_parts(*batch);
   inner_->submit(std::move(batch));
 }

@@ -117,13 +117,15 @@ class FallbackStore final : public BatchStore, private Batch::OuterStore {
 
  private:
   class Settling;
-  class Charging;
+  class LaterReceiver;
   /// What is to be done when the store has answered a request, or will not, whose units were
   /// admitted before: one that charges them, or one whose answer is late.
   struct AnsweredLater {
     KeyName name;
-    ChargeBack::Charge admitted;  ///< In charges_, as sent. Of no units if none were admitted.
-    std::shared_ptr<const void> owner;  ///< Of the inner store's space, which a charge refers to.
+    ChargeBack::Charge admitted = {};  ///< In charges_, as sent. Of no units if none were admitted.
+    /// The limit, and the inner store's space, to which the request refers.
+    std::shared_ptr<const LimitDefinition> limit;
+    std::shared_ptr<const std::shared_ptr<Space>> space;
     bool lends = false;
     bool is_charge_back = false;
     bool is_late = false;
@@ -168,6 +170,8 @@ class FallbackStore final : public BatchStore, private Batch::OuterStore {
   std::unique_ptr<Batch> settle(Batch& batch);
   void record(const KeyName& name, const Request& request, const Decision& answer,
               const Batch& batch, Instant arrived, bool is_late);
+  std::unique_ptr<Batch> batch_of(std::vector<AnsweredLater> all, std::span<const Request> requests,
+                                  Batch::Mode mode, Instant now, Instant sent);
   void on_answered_later(const Batch& batch, std::span<const AnsweredLater> all);
   void settle_admitted(const AnsweredLater& one, const Request& request, const Decision& answer,
                        Instant arrived);

@@ -42,7 +42,6 @@ class FallbackStore::Settling {
                                        Decision& decision) const;
   Decision repeat(const Decision& denial, std::size_t denying, std::span<Request> requests);
   void count(bool raises);
-  std::unique_ptr<Batch> batch_of_late();
   OnFailure policy() const { return store_.options_.on_failure; }
 
   FallbackStore& store_;
@@ -56,9 +55,7 @@ class FallbackStore::Settling {
   // more than the limit of such a key until it is charged with them.
   std::vector<KeyName> admitted_;
   std::vector<AnsweredLater> lates_;
-  // Of each of lates_, and what they refer to:
-  std::vector<Request> late_requests_;
-  std::vector<std::shared_ptr<const void>> late_owners_;
+  std::vector<Request> late_requests_;  // Of each of lates_.
 };
 
 std::unique_ptr<Batch> FallbackStore::settle(Batch& batch) {
@@ -82,7 +79,9 @@ std::unique_ptr<Batch> FallbackStore::Settling::run() {
   if (!admitted_.empty() || (answered_ && store_.charges_.may_charge(arrived_))) {
     store_.charge_back(admitted_, batch_.now());
   }
-  return batch_of_late();
+  if (lates_.empty()) return nullptr;
+  const auto mode = batch_.is_together() ? Batch::Mode::kTogether : Batch::Mode::kEach;
+  return store_.batch_of(std::move(lates_), late_requests_, mode, batch_.now(), batch_.outer.sent);
 }
 
 // Of one subject and its request.
@@ -122,29 +121,14 @@ void FallbackStore::Settling::settle_group(Requests requests, Decision& decision
 void FallbackStore::Settling::await(Subjects subjects, Requests requests) {
   for (std::size_t i = 0; i < requests.size(); ++i) {
     FallbackSpace& space = FallbackSpace::of(subjects[i]);
-    const auto limit = space.keep(*requests[i].limit);
     lates_.push_back({.name = name_of(subjects[i]),
-                      .admitted = {},
-                      .owner = nullptr,
+                      .limit = space.keep(*requests[i].limit),
+                      .space = space.inner,
                       .lends = space.lends,
                       .is_late = true});
     late_requests_.push_back(requests[i]);
-    late_requests_.back().limit = limit.get();
-    late_owners_.push_back(limit);
-    late_owners_.push_back(space.inner);
+    late_requests_.back().limit = lates_.back().limit.get();
   }
-}
-
-std::unique_ptr<Batch> FallbackStore::Settling::batch_of_late() {
-  if (lates_.empty()) return nullptr;
-  const auto mode = batch_.is_together() ? Batch::Mode::kTogether : Batch::Mode::kEach;
-  auto batch = std::make_unique<Batch>(late_requests_, mode, batch_.now());
-  for (auto& owner : late_owners_) batch->keep(std::move(owner));
-  batch->outer.sent = batch_.outer.sent;
-  batch->completion = [&store = store_, lates = std::move(lates_)](const Batch& late) {
-    store.on_answered_later(late, lates);
-  };
-  return batch;
 }
 
 // `answer` is the request's own; `is_done`, whether all that were asked together are admitted.
