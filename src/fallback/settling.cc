@@ -25,23 +25,209 @@ class FallbackStore::Settling {
         subjects_(batch.outer.subjects.data(), batch.outer.subjects.size()),
         arrived_(store.arrived_at(batch)) {}
 
-  std::unique_ptr<Batch> run();
+  std::unique_ptr<Batch> run() {
+    const Requests requests = batch_.requests();
+    const std::span<Decision> decisions = batch_.decisions();
+    const bool is_group = batch_.is_together() && requests.size() > 1;
+    if (is_group) settle_group(requests, decisions[0]);
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      Decision& decision = decisions[is_group ? 0 : i];
+      if (!is_group) settle_one(subjects_.subspan(i, 1), requests.subspan(i, 1), decision);
+      FallbackSpace::of(subjects_[i]).count(requests[i], decision);
+    }
+    const bool raises = lost_ > 0 && policy() == OnFailure::kRaise;
+    if (raises) batch_.set_error("the store did not answer");
+    if (!raises && !is_left_open_) batch_.clear_error();
+    count(raises);
+    if (!admitted_.empty() || (answered_ && store_.charges_.may_charge(arrived_))) {
+      store_.charge_back(admitted_, batch_.now());
+    }
+    if (lates_.empty()) return nullptr;
+    const auto mode = batch_.is_together() ? Batch::Mode::kTogether : Batch::Mode::kEach;
+    return store_.batch_of(std::move(lates_), late_requests_, mode, batch_.now(),
+                           batch_.outer.sent);
+  }
 
  private:
   using Subjects = std::span<const Subject>;
   using Requests = std::span<const Request>;
 
-  void settle_one(Subjects subjects, Requests requests, Decision& decision);
-  void settle_group(Requests requests, Decision& decision);
-  void await(Subjects subjects, Requests requests);
-  void learn(const Subject& subject, const Request& request, const Decision& answer, bool is_done);
-  void answer_by_policy(Subjects subjects, Requests requests, Decision& decision);
+  // Of one subject and its request.
+  void settle_one(Subjects subjects, Requests requests, Decision& decision) {
+    const Request& request = requests[0];
+    const bool is_lost = decision.source == Source::kUnavailable;
+    answered_ = answered_ || !is_lost;
+    if (decision.taken == kTakenLater) await(subjects, requests);
+    // It is not known whether the inner store granted this permit, so only the inner store is asked
+    // to release it: a permit with that id in the local states would be another one.
+    if (request.is_reclaim) {
+      is_left_open_ = is_left_open_ || is_lost;
+      if (decision.taken == kTakenLater) decision.taken = kTakenUnknown;
+      return;
+    }
+    learn(subjects[0], request, decision, decision.allowed);
+    if (!is_lost) return;
+    const bool may_be_granted = may_be_executed(decision) && FallbackSpace::of(subjects[0]).lends &&
+                                can_be_denied(request.operation, request.cost);
+    answer_by_policy(subjects, requests, decision);
+    // So the caller knows that the inner store may count the permit, and can release it there.
+    if (may_be_granted) decision.taken = kTakenUnknown;
+  }
+
+  void settle_group(Requests requests, Decision& decision) {
+    if (decision.source == Source::kUnavailable) {
+      if (decision.taken == kTakenLater) await(subjects_, requests);
+      return answer_by_policy(subjects_, requests, decision);
+    }
+    answered_ = true;
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      learn(subjects_[i], requests[i], requests[i].parts[0], decision.allowed);
+    }
+  }
+
+  // The answer to these may come after this one.
+  void await(Subjects subjects, Requests requests) {
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      FallbackSpace& space = FallbackSpace::of(subjects[i]);
+      lates_.push_back({.name = name_of(subjects[i]),
+                        .limit = space.keep(*requests[i].limit),
+                        .space = space.inner,
+                        .lends = space.lends,
+                        .is_late = true});
+      late_requests_.push_back(requests[i]);
+      late_requests_.back().limit = lates_.back().limit.get();
+    }
+  }
+
+  // `answer` is the request's own; `is_done`, whether all that were asked together are admitted.
+  void learn(const Subject& subject, const Request& request, const Decision& answer, bool is_done) {
+    if (store_.answers_ == nullptr) return;
+    const FallbackSpace& space = FallbackSpace::of(subject);
+    const Operation operation = request.operation;
+    if (answer.source != Source::kStore) {
+      // The store may have carried it out, as record() says.
+      if (!space.lends) store_.ask_again_after(request, name_of(subject));
+      return;
+    }
+    if (store_.local_ != nullptr && store_.local_->mirrors(request)) {
+      Decision done = answer;
+      done.allowed = is_done;
+      std::unique_lock lock(store_.local_mutex_, std::defer_lock);
+      if (!space.lends) lock.lock();  // Nothing else is known of permits: no need to agree with it.
+      if (operation == Operation::kReset) store_.charges_.forget(name_of(subject));
+      // What was told before a block does not end it.
+      if (operation == Operation::kBlock) store_.bring_to_told(subject, request, arrived_);
+      store_.local_->mirror(subject.key, in_local(subject, request), done, arrived_);
+    }
+    if (space.lends) return;
+    if (is_done && can_be_denied(operation, request.cost) && !store_.charges_.is_empty()) {
+      admitted_.push_back(name_of(subject));
+    }
+    store_.record(name_of(subject), request, answer, batch_, arrived_, false);
+  }
+
+  // Answers one request, or several asked together, in place of the store, whose decision is
+  // kUnavailable.
+  void answer_by_policy(Subjects subjects, Requests requests, Decision& decision) {
+    ++lost_;
+    if (policy() == OnFailure::kRaise) {
+      decision = {.source = Source::kUnavailable};
+      return;
+    }
+    if (store_.local_ == nullptr) {
+      decision = policy_decision(policy(), requests);
+      return;
+    }
+    const bool may_be_done = may_be_executed(decision);
+    const bool is_awaited = decision.taken == kTakenLater;
+    const std::lock_guard lock(store_.local_mutex_);
+    boost::container::small_vector<Request, 1> local;
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      store_.bring_to_told(subjects[i], requests[i], arrived_);
+      local.push_back(in_local(subjects[i], requests[i]));
+    }
+    const std::span<Request> asked(local.data(), local.size());
+    if (repeat_denials(subjects, requests, asked, decision)) return;
+    decision = store_.local_->answer(asked, arrived_);
+    // The store may have charged what it was sent, so that is not charged back, unless its answer
+    // comes late and says that it has not. If no answer comes: if a denial of such a request ended
+    // at most a second before it was sent, the key is most likely asked for more than there is, and
+    // this request was denied as well. (Where a window has just begun, it may be charged twice,
+    // which denies too early, and never too late.)
+    const Instant before = std::max<Instant>(0, batch_.outer.sent - kSecondNs);
+    Decision denial;
+    const bool may_be_charged = may_be_done && !denied_at(before, subjects, requests, denial);
+    Sent sent = may_be_charged ? Sent::kUnanswered : Sent::kNo;
+    if (is_awaited) sent = Sent::kAnswerMayCome;
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      auto admitted = store_.note_local(subjects[i], requests[i], decision, arrived_, sent);
+      if (!is_awaited) continue;
+      AnsweredLater& late = lates_[lates_.size() - requests.size() + i];
+      late.admitted = std::move(admitted);
+      late.is_most_likely_denied = !may_be_charged;
+    }
+  }
+
+  // While the store is lost, what it has denied is denied until the retry_after that it gave. The
+  // local states alone may admit it: they do not know of a block, for example. Of requests asked
+  // together, one such denial denies all. Returns whether there is one. `local` are the requests
+  // about the local states.
   bool repeat_denials(Subjects subjects, Requests requests, std::span<Request> local,
-                      Decision& decision);
+                      Decision& decision) {
+    if (batch_.now() != kStoreTime) return false;
+    Decision denial;
+    const auto denying = denied_at(arrived_, subjects, requests, denial);
+    if (denying) decision = repeat(denial, *denying, local);
+    return denying.has_value();
+  }
+
+  // Which of the requests was denied, of those with the longest wait the first, by a denial of the
+  // store that stood at this instant; and its own decision.
   std::optional<std::size_t> denied_at(Instant at, Subjects subjects, Requests requests,
-                                       Decision& decision) const;
-  Decision repeat(const Decision& denial, std::size_t denying, std::span<Request> requests);
-  void count(bool raises);
+                                       Decision& decision) const {
+    std::optional<std::size_t> denying;
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      Decision one;
+      if (!can_be_denied(requests[i].operation, requests[i].cost) ||
+          FallbackSpace::of(subjects[i]).lends ||
+          !store_.answers_->denies(name_of(subjects[i]), requests[i], at, one,
+                                   LastAnswers::Inner::kIsLost) ||
+          (denying && one.retry_after <= decision.retry_after)) {
+        continue;
+      }
+      denying = i;
+      decision = one;
+      decision.source = Source::kLocal;
+    }
+    return denying;
+  }
+
+  // The answer where a denial by the store stands: that of requests[denying] or of its binding
+  // part. What the others say is as the local states have it, and so is the answer if one of them
+  // denies for longer. Writes the decisions of parts.
+  Decision repeat(const Decision& denial, std::size_t denying, std::span<Request> requests) {
+    const bool is_group = requests.size() > 1;
+    Decision answer = denial;
+    if (is_group) answer.binding = static_cast<std::uint8_t>(denying);
+    if (requests[0].parts.empty()) return answer;
+    const Decision local = store_.local_->judge(requests, arrived_);
+    const bool is_longer = !local.allowed && local.retry_after > denial.retry_after;
+    if (is_longer && local.binding == answer.binding) return local;
+    Decision& part = is_group ? requests[denying].parts[0] : requests[0].parts[denial.binding];
+    part = denial;
+    if (!is_group) part.binding = 0;  // It has no parts of its own.
+    return is_longer ? local : answer;
+  }
+
+  void count(bool raises) {
+    if (lost_ == 0) return;
+    FallbackCounters& counters = store_.counters_;
+    counters.unanswered.fetch_add(lost_, std::memory_order_relaxed);
+    if (raises) return;
+    auto& answered = store_.local_ ? counters.local_answers : counters.policy_answers;
+    answered.fetch_add(lost_, std::memory_order_relaxed);
+  }
+
   OnFailure policy() const { return store_.options_.on_failure; }
 
   FallbackStore& store_;
@@ -60,208 +246,6 @@ class FallbackStore::Settling {
 
 std::unique_ptr<Batch> FallbackStore::settle(Batch& batch) {
   return Settling(*this, batch).run();
-}
-
-std::unique_ptr<Batch> FallbackStore::Settling::run() {
-  const Requests requests = batch_.requests();
-  const std::span<Decision> decisions = batch_.decisions();
-  const bool is_group = batch_.is_together() && requests.size() > 1;
-  if (is_group) settle_group(requests, decisions[0]);
-  for (std::size_t i = 0; i < requests.size(); ++i) {
-    Decision& decision = decisions[is_group ? 0 : i];
-    if (!is_group) settle_one(subjects_.subspan(i, 1), requests.subspan(i, 1), decision);
-    FallbackSpace::of(subjects_[i]).count(requests[i], decision);
-  }
-  const bool raises = lost_ > 0 && policy() == OnFailure::kRaise;
-  if (raises) batch_.set_error("the store did not answer");
-  if (!raises && !is_left_open_) batch_.clear_error();
-  count(raises);
-  if (!admitted_.empty() || (answered_ && store_.charges_.may_charge(arrived_))) {
-    store_.charge_back(admitted_, batch_.now());
-  }
-  if (lates_.empty()) return nullptr;
-  const auto mode = batch_.is_together() ? Batch::Mode::kTogether : Batch::Mode::kEach;
-  return store_.batch_of(std::move(lates_), late_requests_, mode, batch_.now(), batch_.outer.sent);
-}
-
-// Of one subject and its request.
-void FallbackStore::Settling::settle_one(Subjects subjects, Requests requests, Decision& decision) {
-  const Request& request = requests[0];
-  const bool is_lost = decision.source == Source::kUnavailable;
-  answered_ = answered_ || !is_lost;
-  if (decision.taken == kTakenLater) await(subjects, requests);
-  // It is not known whether the inner store granted this permit, so only the inner store is asked
-  // to release it: a permit with that id in the local states would be another one.
-  if (request.is_reclaim) {
-    is_left_open_ = is_left_open_ || is_lost;
-    if (decision.taken == kTakenLater) decision.taken = kTakenUnknown;
-    return;
-  }
-  learn(subjects[0], request, decision, decision.allowed);
-  if (!is_lost) return;
-  const bool may_be_granted = may_be_executed(decision) && FallbackSpace::of(subjects[0]).lends &&
-                              can_be_denied(request.operation, request.cost);
-  answer_by_policy(subjects, requests, decision);
-  // So the caller knows that the inner store may count the permit, and can release it there.
-  if (may_be_granted) decision.taken = kTakenUnknown;
-}
-
-void FallbackStore::Settling::settle_group(Requests requests, Decision& decision) {
-  if (decision.source == Source::kUnavailable) {
-    if (decision.taken == kTakenLater) await(subjects_, requests);
-    return answer_by_policy(subjects_, requests, decision);
-  }
-  answered_ = true;
-  for (std::size_t i = 0; i < requests.size(); ++i) {
-    learn(subjects_[i], requests[i], requests[i].parts[0], decision.allowed);
-  }
-}
-
-// The answer to these may come after this one.
-void FallbackStore::Settling::await(Subjects subjects, Requests requests) {
-  for (std::size_t i = 0; i < requests.size(); ++i) {
-    FallbackSpace& space = FallbackSpace::of(subjects[i]);
-    lates_.push_back({.name = name_of(subjects[i]),
-                      .limit = space.keep(*requests[i].limit),
-                      .space = space.inner,
-                      .lends = space.lends,
-                      .is_late = true});
-    late_requests_.push_back(requests[i]);
-    late_requests_.back().limit = lates_.back().limit.get();
-  }
-}
-
-// `answer` is the request's own; `is_done`, whether all that were asked together are admitted.
-void FallbackStore::Settling::learn(const Subject& subject, const Request& request,
-                                    const Decision& answer, bool is_done) {
-  if (store_.answers_ == nullptr) return;
-  const FallbackSpace& space = FallbackSpace::of(subject);
-  const Operation operation = request.operation;
-  if (answer.source != Source::kStore) {
-    // The store may have carried it out, as record() says.
-    if (!space.lends) store_.ask_again_after(request, name_of(subject));
-    return;
-  }
-  if (store_.local_ != nullptr && store_.local_->mirrors(request)) {
-    Decision done = answer;
-    done.allowed = is_done;
-    std::unique_lock lock(store_.local_mutex_, std::defer_lock);
-    if (!space.lends) lock.lock();  // Nothing else is known of permits: no need to agree with it.
-    if (operation == Operation::kReset) store_.charges_.forget(name_of(subject));
-    // What was told before a block does not end it.
-    if (operation == Operation::kBlock) store_.bring_to_told(subject, request, arrived_);
-    store_.local_->mirror(subject.key, in_local(subject, request), done, arrived_);
-  }
-  if (space.lends) return;
-  if (is_done && can_be_denied(operation, request.cost) && !store_.charges_.is_empty()) {
-    admitted_.push_back(name_of(subject));
-  }
-  store_.record(name_of(subject), request, answer, batch_, arrived_, false);
-}
-
-// Answers one request, or several asked together, in place of the store, whose decision is
-// kUnavailable.
-void FallbackStore::Settling::answer_by_policy(Subjects subjects, Requests requests,
-                                               Decision& decision) {
-  ++lost_;
-  if (policy() == OnFailure::kRaise) {
-    decision = {.source = Source::kUnavailable};
-    return;
-  }
-  if (store_.local_ == nullptr) {
-    decision = policy_decision(policy(), requests);
-    return;
-  }
-  const bool may_be_done = may_be_executed(decision);
-  const bool is_awaited = decision.taken == kTakenLater;
-  const std::lock_guard lock(store_.local_mutex_);
-  boost::container::small_vector<Request, 1> local;
-  for (std::size_t i = 0; i < requests.size(); ++i) {
-    store_.bring_to_told(subjects[i], requests[i], arrived_);
-    local.push_back(in_local(subjects[i], requests[i]));
-  }
-  const std::span<Request> asked(local.data(), local.size());
-  if (repeat_denials(subjects, requests, asked, decision)) return;
-  decision = store_.local_->answer(asked, arrived_);
-  // The store may have charged what it was sent, so that is not charged back, unless its answer
-  // comes late and says that it has not. If no answer comes: if a denial of such a request ended at
-  // most a second before it was sent, the key is most likely asked for more than there is, and this
-  // request was denied as well. (Where a window has just begun, it may be charged twice, which
-  // denies too early, and never too late.)
-  const Instant before = std::max<Instant>(0, batch_.outer.sent - kSecondNs);
-  Decision denial;
-  const bool may_be_charged = may_be_done && !denied_at(before, subjects, requests, denial);
-  Sent sent = may_be_charged ? Sent::kUnanswered : Sent::kNo;
-  if (is_awaited) sent = Sent::kAnswerMayCome;
-  for (std::size_t i = 0; i < requests.size(); ++i) {
-    auto admitted = store_.note_local(subjects[i], requests[i], decision, arrived_, sent);
-    if (!is_awaited) continue;
-    AnsweredLater& late = lates_[lates_.size() - requests.size() + i];
-    late.admitted = std::move(admitted);
-    late.is_most_likely_denied = !may_be_charged;
-  }
-}
-
-// While the store is lost, what it has denied is denied until the retry_after that it gave. The
-// local states alone may admit it: they do not know of a block, for example. Of requests asked
-// together, one such denial denies all. Returns whether there is one. `local` are the requests
-// about the local states.
-bool FallbackStore::Settling::repeat_denials(Subjects subjects, Requests requests,
-                                             std::span<Request> local, Decision& decision) {
-  if (batch_.now() != kStoreTime) return false;
-  Decision denial;
-  const auto denying = denied_at(arrived_, subjects, requests, denial);
-  if (denying) decision = repeat(denial, *denying, local);
-  return denying.has_value();
-}
-
-// Which of the requests was denied, of those with the longest wait the first, by a denial of the
-// store that stood at this instant; and its own decision.
-std::optional<std::size_t> FallbackStore::Settling::denied_at(Instant at, Subjects subjects,
-                                                              Requests requests,
-                                                              Decision& decision) const {
-  std::optional<std::size_t> denying;
-  for (std::size_t i = 0; i < requests.size(); ++i) {
-    Decision one;
-    if (!can_be_denied(requests[i].operation, requests[i].cost) ||
-        FallbackSpace::of(subjects[i]).lends ||
-        !store_.answers_->denies(name_of(subjects[i]), requests[i], at, one,
-                                 LastAnswers::Inner::kIsLost) ||
-        (denying && one.retry_after <= decision.retry_after)) {
-      continue;
-    }
-    denying = i;
-    decision = one;
-    decision.source = Source::kLocal;
-  }
-  return denying;
-}
-
-// The answer where a denial by the store stands: that of requests[denying] or of its binding
-// part. What the others say is as the local states have it, and so is the answer if one of them
-// denies for longer. Writes the decisions of parts.
-Decision FallbackStore::Settling::repeat(const Decision& denial, std::size_t denying,
-                                         std::span<Request> requests) {
-  const bool is_group = requests.size() > 1;
-  Decision answer = denial;
-  if (is_group) answer.binding = static_cast<std::uint8_t>(denying);
-  if (requests[0].parts.empty()) return answer;
-  const Decision local = store_.local_->judge(requests, arrived_);
-  const bool is_longer = !local.allowed && local.retry_after > denial.retry_after;
-  if (is_longer && local.binding == answer.binding) return local;
-  Decision& part = is_group ? requests[denying].parts[0] : requests[0].parts[denial.binding];
-  part = denial;
-  if (!is_group) part.binding = 0;  // It has no parts of its own.
-  return is_longer ? local : answer;
-}
-
-void FallbackStore::Settling::count(bool raises) {
-  if (lost_ == 0) return;
-  FallbackCounters& counters = store_.counters_;
-  counters.unanswered.fetch_add(lost_, std::memory_order_relaxed);
-  if (raises) return;
-  auto& answered = store_.local_ ? counters.local_answers : counters.policy_answers;
-  answered.fetch_add(lost_, std::memory_order_relaxed);
 }
 
 }  // namespace sluice
