@@ -57,15 +57,13 @@ bool exceeds_timeout(const AcquireRequest& request, const AcquireOutcome& denied
   return is_denial_final(parts[denied.decision.binding]);
 }
 
-}  // namespace
+/// What to ask the store now, and the outcome as far as it is known before the answer.
+struct Attempt {
+  AcquireOutcome outcome;
+  boost::container::small_vector<Request, 1> requests = {};
+};
 
-PermitId new_permit_id() {
-  thread_local RandomNumbers numbers;
-  for (;;) {
-    if (const PermitId id = numbers.next()) return id;
-  }
-}
-
+// Refers to the request.
 Attempt make_attempt(const AcquireRequest& request, TimerQueue::TimePoint now) {
   const auto left = request.until == TimerQueue::kEndOfTime ? std::chrono::nanoseconds::max()
                                                             : request.until - now;
@@ -81,6 +79,26 @@ Attempt make_attempt(const AcquireRequest& request, TimerQueue::TimePoint now) {
     if (!request.is_for_permit()) asked.patience_ns = std::max<std::int64_t>(0, left.count());
   }
   return attempt;
+}
+
+// Called with each outcome.
+void reclaim_unanswered(AcquireRequest& request, AcquireOutcome& outcome,
+                        std::shared_ptr<TimerQueue> timer) {
+  if (!request.is_for_permit() || !may_be_executed(outcome.decision)) return;
+  outcome.decision.taken = 0;  // The mark is for this function, not for the waiting caller.
+  const AcquireClaim& claim = request.claim();
+  reclaim(claim.binding->store(), {claim.binding, &outcome.bound()}, claim.key, request.permit,
+          std::move(timer));
+  request.permit = new_permit_id();  // The outcome keeps the former id.
+}
+
+}  // namespace
+
+PermitId new_permit_id() {
+  thread_local RandomNumbers numbers;
+  for (;;) {
+    if (const PermitId id = numbers.next()) return id;
+  }
 }
 
 AcquireOutcome ask_now(AcquireRequest& request, TimerQueue::TimePoint now) {
@@ -99,7 +117,7 @@ AcquireOutcome ask_now(AcquireRequest& request, TimerQueue::TimePoint now) {
   } catch (const std::exception&) {
     outcome.error = std::current_exception();
   }
-  reclaim_unanswered(request, outcome);
+  reclaim_unanswered(request, outcome, nullptr);
   return std::move(outcome);
 }
 
@@ -125,16 +143,6 @@ void ask_later(AcquireRequest& request, const std::shared_ptr<TimerQueue>& timer
     attempt.outcome.error = std::current_exception();
     timer->post([then = std::move(then), outcome = attempt.outcome] { then(outcome); });
   }
-}
-
-void reclaim_unanswered(AcquireRequest& request, AcquireOutcome& outcome,
-                        std::shared_ptr<TimerQueue> timer) {
-  if (!request.is_for_permit() || !may_be_executed(outcome.decision)) return;
-  outcome.decision.taken = 0;  // The mark is for this function, not for the waiting caller.
-  const AcquireClaim& claim = request.claim();
-  reclaim(claim.binding->store(), {claim.binding, &outcome.bound()}, claim.key, request.permit,
-          std::move(timer));
-  request.permit = new_permit_id();  // The outcome keeps the former id.
 }
 
 bool can_be_admitted(const AcquireRequest& request) {

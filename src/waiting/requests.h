@@ -47,7 +47,7 @@ struct AcquireRequest {
   boost::container::small_vector<AcquireClaim, 1> claims;
   std::size_t waits_for = 0;
   /// The id of the permit to acquire; 0 if the limit is not one of permits. It is replaced by a new
-  /// id if the store may have granted it without an answer: see reclaim_unanswered().
+  /// id if the store may have granted it without an answer: see ask_now().
   PermitId permit;
   /// The end of the timeout.
   TimerQueue::TimePoint until;
@@ -85,31 +85,18 @@ inline constexpr std::chrono::milliseconds kSoon{5};
 /// AcquireRequest::most_denial_age of a caller that waits already.
 inline constexpr std::chrono::milliseconds kMostDenialAge{100};
 
-/// One attempt of an AcquireRequest: what to ask the store now, and the outcome as far as it is
-/// known before the answer: when the store is asked, and under which limits.
-struct Attempt {
-  AcquireOutcome outcome;
-  boost::container::small_vector<Request, 1> requests = {};
-};
-
-/// The attempt to make now, under the present limits. For units, the rest of the timeout is the
-/// longest delay that the store may reserve for; permits cannot be reserved. Refers to the request.
-Attempt make_attempt(const AcquireRequest& request, TimerQueue::TimePoint now);
-
-/// Asks the store, and waits for its answer. An exception becomes AcquireOutcome::error.
+/// Asks the store under the present limits, and waits for its answer. An exception becomes
+/// AcquireOutcome::error. For units, the rest of the timeout is the longest delay that the store
+/// may reserve for; permits cannot be reserved. If the store may have granted a permit without an
+/// answer (kTakenUnknown), this calls reclaim(), and gives the request a new permit id for its next
+/// attempt. With the same id, the store would count two permits if it granted the first one late
+/// and was then asked again.
 AcquireOutcome ask_now(AcquireRequest& request, TimerQueue::TimePoint now);
 
 /// The same without waiting: `then` is called on the timer thread. REQUIRES: the request exists
 /// until then.
 void ask_later(AcquireRequest& request, const std::shared_ptr<TimerQueue>& timer,
                std::function<void(const AcquireOutcome&)> then);
-
-/// Must be called with each outcome. If the store may have granted the permit without an answer
-/// (kTakenUnknown), this calls reclaim(), and gives the request a new permit id for its next
-/// attempt. With the same id, the store would count two permits if it granted the first one late
-/// and was then asked again.
-void reclaim_unanswered(AcquireRequest& request, AcquireOutcome& outcome,
-                        std::shared_ptr<TimerQueue> timer = nullptr);
 
 /// Whether the limit can ever admit the cost of each claim.
 bool can_be_admitted(const AcquireRequest& request);
