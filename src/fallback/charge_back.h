@@ -47,11 +47,8 @@ class ChargeBack {
 
   /// These units were admitted at `now`; at `fresh_at` the key is fresh, so that they do not matter
   /// any more. Returns the units that cannot be kept: 0 or all of them.
-  std::int64_t add(Charge charge, Instant now, Instant fresh_at) {
-    return add(charge, now, fresh_at, false);
-  }
-  /// The same. `is_sent`: the store was sent the request that takes them, and its answer may still
-  /// come: settle() is called then. Sets charge.entry for that.
+  /// `is_sent`: the store was sent the request that takes them, and its answer may still come:
+  /// settle() is called then. Sets charge.entry for that.
   std::int64_t add(Charge& charge, Instant now, Instant fresh_at, bool is_sent);
 
   /// Units were returned: there is as much less to charge, though never less than nothing.

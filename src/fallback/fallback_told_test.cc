@@ -1,7 +1,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <limits>
 #include <stdexcept>
 
 #include "core/arithmetic.h"
@@ -664,9 +663,10 @@ class ChargeBackTest : public testing::Test {
   static KeyName name(std::uint64_t key) {
     return {.space = 1, .key = {.high = key << 32, .low = key}};
   }
-  std::int64_t add(std::uint64_t key, Instant fresh_at, Instant now = 0) {
-    return charges_.add({.name = name(key), .limit = nullptr, .key = "k", .units = 2}, now,
-                        fresh_at);
+  std::int64_t add(std::uint64_t key, Instant fresh_at, Instant now = 0, std::int64_t units = 2,
+                   const std::string& text = "k") {
+    ChargeBack::Charge charge{.name = name(key), .limit = nullptr, .key = text, .units = units};
+    return charges_.add(charge, now, fresh_at, false);
   }
   std::int64_t take_all(Instant now) {
     std::int64_t units = 0;
@@ -715,8 +715,7 @@ TEST_F(ChargeBackTest, ChargesThatAreTriedAgainDoNotKeepOthersWaiting) {
 }
 
 TEST_F(ChargeBackTest, KeepsNoLongKeys) {
-  const std::string key(ChargeBack::kMaxKeyBytes + 1, 'k');
-  EXPECT_EQ(charges_.add({.name = name(1), .limit = nullptr, .key = key, .units = 3}, 0, 9), 3);
+  EXPECT_EQ(add(1, 9, 0, 3, std::string(ChargeBack::kMaxKeyBytes + 1, 'k')), 3);
   EXPECT_TRUE(charges_.is_empty());
 }
 
@@ -756,14 +755,8 @@ TEST_F(ChargeBackTest, BeginsAnewOnceTheKeyWasFresh) {
 }
 
 TEST_F(ChargeBackTest, SumsDoNotOverflow) {
-  for (int i = 0; i < 2; ++i) {
-    charges_.add({.name = name(1),
-                  .limit = nullptr,
-                  .key = "k",
-                  .units = std::numeric_limits<std::int64_t>::max()},
-                 0, 9);
-  }
-  EXPECT_EQ(take_all(1), std::numeric_limits<std::int64_t>::max());
+  for (int i = 0; i < 2; ++i) add(1, 9, 0, kMaxInt64);
+  EXPECT_EQ(take_all(1), kMaxInt64);
 }
 
 }  // namespace
