@@ -39,11 +39,12 @@ namespace sluice {
 /// Keys are compared by their hashes: if n keys are remembered, the probability that one of k other
 /// keys is mistaken for one of them is about n * k / 2^61.
 ///
-/// Grows with the keys, up to its most bytes: half of them are for what was told, half for denials.
-/// Then, of a few, the key that will be fresh first, or the denial that ends first, is forgotten
-/// for a new one. All calls must use the same clock, which is never set back. Thread-safe: takes
-/// at most one lock at a time, for a few dozen nanoseconds or, now and then, until a share of the
-/// entries has been spread over twice the room.
+/// Grows with the keys, up to its most bytes: half of them are for what was told, 32 bytes for each
+/// key and for each part of an `&`, and half for denials, 64 bytes each. Then, of a few, the key
+/// that will be fresh first, or the denial that ends first, is forgotten for a new one. All calls
+/// must use the same clock, which is never set back. Thread-safe: takes at most one lock at a time,
+/// for a few dozen nanoseconds or, now and then, until a share of the entries has been spread over
+/// twice the room.
 class LastAnswers {
  public:
   enum class Keeps : std::uint8_t { kAll, kDenials };
@@ -106,11 +107,6 @@ class LastAnswers {
   /// where it has told nothing new. Of a limit of one part, that is what record() was told.
   using ToldParts = std::array<std::optional<NewlyTold>, kMaxParts>;
   ToldParts take_new(const KeyName& name, std::size_t parts);
-
-  /// The most keys that can be remembered. Each part of an `&` takes the place of one more.
-  std::size_t most_keys() const { return told_.most_entries(); }
-  /// The most keys whose denials can be remembered.
-  std::size_t most_denied() const { return denials_.most_entries(); }
 
  private:
   /// What was told of a key or of a part of it. Half a cache line.

@@ -74,8 +74,6 @@ class TagTable {
     assert(most_sets_ > 0);
   }
 
-  std::size_t most_entries() const { return most_sets_ * kShards * kWays; }
-
   /// Where the entry is, or will be, unless others of its set have its place, or the shard grows
   /// meanwhile. May be called by any thread.
   const Entry* usual_place(std::size_t shard, std::uint64_t tag) const {
