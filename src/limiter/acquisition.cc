@@ -20,64 +20,18 @@ using TimePoint = TimerQueue::TimePoint;
 
 namespace {
 
-/// Waits until an instant, or until it is stopped, or something happens to a claim. Owned by its
-/// timer. begin() and end() are called on the timer thread.
-class Delay : public std::enable_shared_from_this<Delay> {
- public:
-  /// Called once.
-  using Done = std::function<void(Waking)>;
+using StopCallback = std::stop_callback<std::function<void()>>;
 
-  Delay(std::shared_ptr<TimerQueue> timer, Done done)
-      : timer_(std::move(timer)), done_(std::move(done)) {}
-
-  /// `wakings` is that of the outcome that granted the claims. `ask` is called when the caller may
-  /// ask the store whether they are there already.
-  void begin(TimePoint ready, std::span<const AcquireClaim> claims, std::uint64_t wakings,
-             const std::stop_token& stop, const WaitingCallers::Ask& ask) {
-    ready_ = timer_->at(std::min(ready, TimerQueue::kEndOfTime - nanoseconds(1)),
-                        [self = shared_from_this()] { self->end(Waking::kReady); });
-    for (const AcquireClaim& claim : claims) {
-      if (claim.cost == 0) continue;  // What happens to that key is none of its business.
-      callers_.emplace_back(
-          claim.queues->callers(), claim.key, *claim.binding, wakings,
-          [this](Waking why, nanoseconds) { end_soon(why); }, ask, timer_);
-    }
-    if (stop.stop_possible()) stop_.emplace(stop, [this] { end_soon(Waking::kStopped); });
-  }
-
-  /// Called on any thread.
-  void end_soon(Waking why) {
-    timer_->post([weak = weak_from_this(), why] {
-      if (const auto self = weak.lock()) self->end(why);
-    });
-  }
-
- private:
-  using StopCallback = std::stop_callback<std::function<void()>>;
-
-  void end(Waking why) {
-    if (done_ == nullptr) return;
-    const auto self = shared_from_this();
-    timer_->cancel(ready_);
-    stop_.reset();
-    callers_.clear();
-    std::exchange(done_, nullptr)(why);
-  }
-
-  const std::shared_ptr<TimerQueue> timer_;
-  Done done_;
-  TimerQueue::Timer ready_;
-  std::list<WaitingCallers::Caller> callers_;
-  std::optional<StopCallback> stop_;
-};
+// The latest instant for which a timer can be set.
+constexpr TimePoint kLastInstant = TimerQueue::kEndOfTime - nanoseconds(1);
 
 // Whether the caller may go ahead at once, or not at all.
 bool is_over(const AcquireOutcome& outcome) {
   return !outcome.is_granted() || outcome.decision.delay == nanoseconds(0);
 }
 
-/// A call that acquires. Owned by what it waits for: its place in a queue, its Delay, or the return
-/// of what it had reserved. So it ends on the timer thread.
+/// A call that acquires. Owned by what it waits for: its place in a queue, the timer of what it has
+/// reserved, or the return of that. So it ends on the timer thread.
 class Acquisition : public std::enable_shared_from_this<Acquisition> {
  public:
   Acquisition(AcquireRequest request, std::stop_token stop, DecisionCallback callback)
@@ -119,16 +73,30 @@ class Acquisition : public std::enable_shared_from_this<Acquisition> {
       return claim.cost > 0 && claim.queues->callers().size() >= WaitQueues::kMostWaiting;
     });
     if (too_many_wait) return give_up(Ended::kAnswered);
-    const auto delay = std::make_shared<Delay>(
-        timer_, [self = shared_from_this()](Waking why) { self->wake(why); });
-    delay_ = delay;
+    ++waits_;
+    is_waiting_ = true;
+    ready_timer_ = timer_->at(std::min(ready_, kLastInstant),
+                              [self = shared_from_this()] { self->wake(Waking::kReady); });
     // With several claims it does not ask: the units of those that were not given back would be
     // taken twice.
     const bool may_ask = request_.claims.size() == 1 &&
                          granted_.decision.source == Source::kStore &&
                          request_.claim().binding->store()->answers_later();
-    delay->begin(ready_, {request_.claims.data(), request_.claims.size()}, granted_.wakings, stop_,
-                 may_ask ? [this] { return ask_early(); } : WaitingCallers::Ask());
+    const auto ask = may_ask ? [this] { return ask_early(); } : WaitingCallers::Ask();
+    for (const AcquireClaim& claim : request_.claims) {
+      if (claim.cost == 0) continue;  // What happens to that key is none of its business.
+      callers_.emplace_back(
+          claim.queues->callers(), claim.key, *claim.binding, granted_.wakings,
+          [this](Waking why, nanoseconds) { wake_soon(why); }, ask, timer_);
+    }
+    if (stop_.stop_possible()) on_stop_.emplace(stop_, [this] { wake_soon(Waking::kStopped); });
+  }
+
+  // Called on any thread.
+  void wake_soon(Waking why) {
+    timer_->post([weak = weak_from_this(), why] {
+      if (const auto self = weak.lock()) self->wake(why);
+    });
   }
 
   // Asks the store whether the units are there already, since another process has given some back:
@@ -141,9 +109,9 @@ class Acquisition : public std::enable_shared_from_this<Acquisition> {
     asked->until = timer_->now();
     asked->most_denial_age = kMostDenialAge;
     const auto answered = [self = shared_from_this(), asked,
-                           delay = delay_](const AcquireOutcome& outcome) {
+                           wait = waits_](const AcquireOutcome& outcome) {
       self->is_asking_ = false;
-      if (outcome.is_granted()) self->take_early(*asked, delay.lock(), outcome);
+      if (outcome.is_granted()) self->take_early(*asked, wait, outcome);
     };
     ask_later(*asked, timer_, answered);
     return true;
@@ -151,22 +119,27 @@ class Acquisition : public std::enable_shared_from_this<Acquisition> {
 
   // What was reserved before is not returned. A reset may have forgotten it, and others may have
   // taken it since; it is not known.
-  void take_early(const AcquireRequest& asked, const std::shared_ptr<Delay>& delay,
-                  const AcquireOutcome& outcome) {
-    if (delay == nullptr || outcome.decision.source != Source::kStore) {
+  void take_early(const AcquireRequest& asked, int wait, const AcquireOutcome& outcome) {
+    const bool is_over = !is_waiting_ || wait != waits_;
+    if (is_over || outcome.decision.source != Source::kStore) {
       return WaitQueues::return_granted(asked, outcome, nullptr);
     }
     granted_ = outcome;
-    delay->end_soon(Waking::kReady);
+    wake_soon(Waking::kReady);
     const AcquireClaim& claim = asked.claim();
     timer_->post([queues = claim.queues, key = claim.key] { queues->callers().ask(key); });
   }
 
   void wake(Waking why) {
+    if (!std::exchange(is_waiting_, false)) return;
+    const auto self = shared_from_this();
+    timer_->cancel(ready_timer_);
+    on_stop_.reset();
+    callers_.clear();
     if (why == Waking::kReady) return end(granted_.decision, nullptr);
     if (why == Waking::kStopped) return give_up(Ended::kStopped);
     if (why == Waking::kBlocked) request_.until = timer_->now();
-    const auto returned = [self = shared_from_this()](const Decision&) {
+    const auto returned = [self](const Decision&) {
       self->timer_->post([self] { self->begin(); });
     };
     WaitQueues::return_granted(request_, granted_, returned);
@@ -198,8 +171,13 @@ class Acquisition : public std::enable_shared_from_this<Acquisition> {
   std::shared_ptr<TimerQueue> timer_;  // Null until the caller has to wait.
   AcquireOutcome granted_;
   TimePoint ready_;
-  std::weak_ptr<Delay> delay_;  // Expired once the caller no longer waits.
-  bool is_asking_ = false;      // Whether the units are there already.
+  bool is_waiting_ = false;  // For what it has reserved.
+  int waits_ = 0;            // How often it has begun to.
+  bool is_asking_ = false;   // Whether the units are there already.
+  // While it waits:
+  TimerQueue::Timer ready_timer_;
+  std::list<WaitingCallers::Caller> callers_;
+  std::optional<StopCallback> on_stop_;
 };
 
 }  // namespace
@@ -231,11 +209,18 @@ Decision acquire(AcquireRequest request, std::optional<AcquireOutcome> asked,
 
 bool sleep_until(const std::shared_ptr<TimerQueue>& timer, TimePoint ready,
                  const std::stop_token& stop) {
-  return block_until_called<bool>(timer, [&](const auto& called) {
-    const auto delay =
-        std::make_shared<Delay>(timer, [called](Waking why) { called(why == Waking::kReady); });
-    timer->post([delay, ready, stop] { delay->begin(ready, {}, 0, stop, nullptr); });
+  TimerQueue::Timer at_ready;
+  std::optional<StopCallback> on_stop;
+  const bool is_ready = block_until_called<bool>(timer, [&](const auto& called) {
+    // Called on the timer thread, perhaps twice.
+    const auto end = [called, is_over = std::make_shared<bool>(false)](bool at_end) {
+      if (!std::exchange(*is_over, true)) called(at_end);
+    };
+    at_ready = timer->at(std::min(ready, kLastInstant), [end] { end(true); });
+    on_stop.emplace(stop, [timer, end] { timer->post([end] { end(false); }); });
   });
+  timer->cancel(at_ready);
+  return is_ready;
 }
 
 }  // namespace sluice
