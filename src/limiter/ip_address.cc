@@ -1,5 +1,7 @@
 #include "limiter/ip_address.h"
 
+#include <boost/algorithm/string/classification.hpp>
+#include <boost/algorithm/string/trim.hpp>
 #include <boost/asio/ip/network_v4.hpp>
 #include <boost/asio/ip/network_v6.hpp>
 #include <cassert>
@@ -19,12 +21,6 @@ constexpr int kIpv4PrefixBits = 96;
 bool is_port(std::string_view text) {
   std::uint16_t port = 0;
   return read_number(text, port);
-}
-
-std::string_view without_spaces(std::string_view text) {
-  const std::size_t first = text.find_first_not_of(" \t");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
 }
 
 // Only an IPv6 address has a zone, and none is empty.
@@ -65,7 +61,7 @@ IpAddress network_of(const IpAddress& address, int prefix) {
 }
 
 std::optional<IpAddress> parse_ip_endpoint(std::string_view text) {
-  text = without_spaces(text);
+  text = boost::algorithm::trim_copy_if(text, boost::algorithm::is_any_of(" \t"));
   if (text.starts_with('[')) return parse_bracketed(text);
   const std::size_t colon = text.find(':');
   if (colon != std::string_view::npos && colon == text.rfind(':')) {

@@ -87,8 +87,7 @@ struct ClientIp::Settings {
   int ipv6_prefix = 0;
 
   bool trusts(const IpAddress& address) const {
-    return std::any_of(trusted.begin(), trusted.end(),
-                       [&](const IpRange& range) { return range.contains(address); });
+    return std::ranges::any_of(trusted, [&](const auto& range) { return range.contains(address); });
   }
 
   std::string key(const IpAddress& address) const {

@@ -1,6 +1,5 @@
 #include "sluice/manual_clock.h"
 
-#include <optional>
 #include <stdexcept>
 #include <utility>
 
@@ -44,8 +43,6 @@ class ManualStore final : public Store {
     inner_->decide_all(requests, at(now), decision);
   }
   Instant now() const override { return now_of(*timer_); }
-  std::optional<std::uint64_t> count_keys() override { return inner_->count_keys(); }
-  std::optional<std::uint64_t> count_bytes() override { return inner_->count_bytes(); }
   void add_health(StoreHealth& health) const override { inner_->add_health(health); }
 
  private:
