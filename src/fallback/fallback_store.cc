@@ -43,16 +43,6 @@ bool is_return(Operation operation) {
          operation == Operation::kRelease;
 }
 
-// How many completions the calling thread runs now, one within the other.
-constinit thread_local int completing = 0;
-
-void run_completion(Batch& batch) {
-  ++completing;
-  // The completion is destroyed here as well: it may hold the last share of the store.
-  std::exchange(batch.completion, nullptr)(batch);
-  --completing;
-}
-
 }  // namespace
 
 FallbackStore::FallbackStore(std::shared_ptr<Store> inner, const FallbackOptions& options)
@@ -243,21 +233,6 @@ void FallbackStore::want_parts(Batch& batch) {
     request.parts = rest.first(request.limit->parts.size());
     rest = rest.subspan(request.parts.size());
   }
-}
-
-std::unique_ptr<Batch> FallbackStore::on_answered(Batch& batch) {
-  std::unique_ptr<Batch> late = settle(batch);
-  std::span<const Decision> own_parts = batch.outer.parts;  // In the order of the requests.
-  for (std::size_t i = 0; i < batch.requests().size(); ++i) {
-    Request& request = batch.requests()[i];
-    request.space = batch.outer.subjects[i].space;
-    if (!own_parts.empty() && request.parts.data() == own_parts.data()) {
-      own_parts = own_parts.subspan(request.parts.size());
-      request.parts = {};
-    }
-  }
-  run_completion(batch);
-  return late;
 }
 
 // Before the local states answer for the key. REQUIRES: the policy is local, and local_mutex_ is
@@ -474,10 +449,6 @@ void FallbackStore::record(const KeyName& name, const Request& request, const De
 std::unique_ptr<Watch> FallbackStore::watch(const std::shared_ptr<Space>& space,
                                             std::string_view key, std::function<void()> released) {
   return inner_->watch(*static_cast<const FallbackSpace&>(*space).inner, key, std::move(released));
-}
-
-bool FallbackStore::is_completing() {
-  return completing > 0;
 }
 
 void FallbackStore::add_counts(std::vector<DecisionCount>& counts) const {

@@ -164,10 +164,8 @@ class FallbackStore final : public BatchStore, private Batch::OuterStore {
   std::unique_ptr<Batch> left_to_ask(std::unique_ptr<Batch> batch);
   static std::unique_ptr<Batch> take_open(std::unique_ptr<Batch> batch);
   static void want_parts(Batch& batch);
+  /// Records the answers, and lets the policy decide what has none: see settling.cc.
   std::unique_ptr<Batch> on_answered(Batch& batch) override;
-  /// Records the answers, and lets the policy decide what has none: see settling.cc. Returns what
-  /// on_answered() does.
-  std::unique_ptr<Batch> settle(Batch& batch);
   void record(const KeyName& name, const Request& request, const Decision& answer,
               const Batch& batch, Instant arrived, bool is_late);
   std::unique_ptr<Batch> batch_of(std::vector<AnsweredLater> all, std::span<const Request> requests,

@@ -13,6 +13,12 @@
 #include "fallback/fallback_store.h"
 
 namespace sluice {
+namespace {
+
+// How many completions the calling thread runs now, one within the other.
+constinit thread_local int completing = 0;
+
+}  // namespace
 
 /// Handles the inner store's answers to a batch, of requests alone or asked together: records them,
 /// and lets the policy decide the requests without an answer.
@@ -244,8 +250,26 @@ class FallbackStore::Settling {
   std::vector<Request> late_requests_;  // Of each of lates_.
 };
 
-std::unique_ptr<Batch> FallbackStore::settle(Batch& batch) {
-  return Settling(*this, batch).run();
+std::unique_ptr<Batch> FallbackStore::on_answered(Batch& batch) {
+  std::unique_ptr<Batch> late = Settling(*this, batch).run();
+  std::span<const Decision> own_parts = batch.outer.parts;  // In the order of the requests.
+  for (std::size_t i = 0; i < batch.requests().size(); ++i) {
+    Request& request = batch.requests()[i];
+    request.space = batch.outer.subjects[i].space;
+    if (!own_parts.empty() && request.parts.data() == own_parts.data()) {
+      own_parts = own_parts.subspan(request.parts.size());
+      request.parts = {};
+    }
+  }
+  ++completing;
+  // The completion is destroyed here as well: it may hold the last share of the store.
+  std::exchange(batch.completion, nullptr)(batch);
+  --completing;
+  return late;
+}
+
+bool FallbackStore::is_completing() {
+  return completing > 0;
 }
 
 }  // namespace sluice
