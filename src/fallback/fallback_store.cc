@@ -154,8 +154,8 @@ bool FallbackStore::repeat_denial(const Subject& subject, const Request& request
 void FallbackStore::ask_again_after(const Request& request, const KeyName& name) {
   assert(answers_ != nullptr);
   const bool refunds = request.operation == Operation::kRefund && request.cost > 0;
-  if (refunds) answers_->ask_again(name, clock_.now());
-  if (request.operation == Operation::kReset) answers_->clear(name, clock_.now());
+  const bool is_reset = request.operation == Operation::kReset;
+  if (refunds || is_reset) answers_->ask_again(name, clock_.now(), is_reset);
 }
 
 void FallbackStore::submit(std::unique_ptr<Batch> batch) {

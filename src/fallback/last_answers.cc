@@ -189,7 +189,7 @@ bool LastAnswers::denies(const KeyName& name, const Request& request, Instant no
   return true;
 }
 
-void LastAnswers::ask_again(const KeyName& name, Instant now) {
+void LastAnswers::ask_again(const KeyName& name, Instant now, bool is_reset) {
   const std::size_t number = number_of(name);
   Shard& shard = shards_[number];
   const std::lock_guard lock(shard.lock);
@@ -198,17 +198,11 @@ void LastAnswers::ask_again(const KeyName& name, Instant now) {
   ToldEntry* const entry = told_.find(number, tag_of(name));
   if (entry == nullptr) return;
   if (Denial* const denial = denials_.find(number, tag_of(name))) {
-    if (!entry->may_be_denied) denial->until = 0;  // It is older than the entry.
+    // It is over, or older than the entry.
+    if (is_reset || !entry->may_be_denied) denial->until = 0;
     denial->sent_at = now - hold_ns_;
   }
   entry->may_be_denied = true;
-}
-
-void LastAnswers::clear(const KeyName& name, Instant now) {
-  ask_again(name, now);
-  const std::size_t number = number_of(name);
-  const std::lock_guard lock(shards_[number].lock);
-  if (Denial* const denial = denials_.find(number, tag_of(name))) denial->until = 0;
 }
 
 LastAnswers::ToldParts LastAnswers::take_new(const KeyName& name, std::size_t parts) {

@@ -29,7 +29,7 @@ namespace sluice {
 /// caller accepts), and a take of what remains if a single unit was denied. Only the latest denial
 /// of each key is remembered, and none without an end (retry_after kNever: no state admits the
 /// cost). It is over when it ends, when the store allows a take that it applies to or one under
-/// other numbers, or answers that as much as its cost remains, or when clear() is called.
+/// other numbers, or answers that as much as its cost remains, or when the key is reset.
 ///
 /// While the store answers, a denial is used until t + hold at most, so that what another process
 /// refunds is seen after that time. While the store does not answer, it is used as long as it
@@ -94,11 +94,9 @@ class LastAnswers {
               Inner store = Inner::kAnswers) const;
 
   /// A refund in this process may have ended the key's denial: while the store answers, it is asked
-  /// again. From now on denials of requests sent up to `now` are not remembered.
-  void ask_again(const KeyName& name, Instant now);
-
-  /// The same for a reset, which ends the key's denial in any case.
-  void clear(const KeyName& name, Instant now);
+  /// again. From now on denials of requests sent up to `now` are not remembered. A reset ends the
+  /// denial in any case.
+  void ask_again(const KeyName& name, Instant now, bool is_reset);
 
   struct NewlyTold : Told {
     bool has_remained = false;  ///< Something remained: the key was not blocked.

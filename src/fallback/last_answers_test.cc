@@ -283,7 +283,7 @@ TEST_F(LastAnswersTest, AForgottenKeyIsNotDeniedAgain) {
   }
   EXPECT_FALSE(answers_.take_new(name({}), 1)[0]);
   tell({.cost = 0}, {.allowed = true, .limit = 10});
-  answers_.ask_again(name({}), kStart + 1);
+  answers_.ask_again(name({}), kStart + 1, false);
   Decision decision;
   EXPECT_FALSE(
       answers_.denies(name({}), request({}), kStart + 2, decision, LastAnswers::Inner::kIsLost));
