@@ -144,7 +144,7 @@ bool FallbackStore::repeat_denial(const Subject& subject, const Request& request
   // The exact time: else a denial of a few nanoseconds would last until the next tick.
   sent = clock_.now();
   if (!answers_->denies(name, request, sent, decision)) return false;
-  counters_.cached_denials.fetch_add(1, std::memory_order_relaxed);
+  counters_.answered_by_cache.fetch_add(1, std::memory_order_relaxed);
   space.count(request, decision);
   return true;
 }
@@ -460,9 +460,9 @@ void FallbackStore::add_counts(std::vector<DecisionCount>& counts) const {
 
 void FallbackStore::add_health(StoreHealth& health) const {
   inner_->add_health(health);
-  health.answered_by_cache = counters_.cached_denials.load(std::memory_order_relaxed);
-  health.answered_by_local = counters_.local_answers.load(std::memory_order_relaxed);
-  health.answered_by_policy = counters_.policy_answers.load(std::memory_order_relaxed);
+  health.answered_by_cache = counters_.answered_by_cache.load(std::memory_order_relaxed);
+  health.answered_by_local = counters_.answered_by_local.load(std::memory_order_relaxed);
+  health.answered_by_policy = counters_.answered_by_policy.load(std::memory_order_relaxed);
   health.unanswered = counters_.unanswered.load(std::memory_order_relaxed);
   health.charged_back = counters_.charged_back.load(std::memory_order_relaxed);
   health.not_charged_back = counters_.not_charged_back.load(std::memory_order_relaxed);

@@ -40,19 +40,14 @@ struct FallbackOptions {
   std::chrono::nanoseconds deny_cache = std::chrono::seconds(1);
 };
 
-/// Counts what a FallbackStore has answered in place of the inner store, since it was made.
+/// What a FallbackStore counts of itself: the members of StoreHealth of these names.
 struct FallbackCounters {
-  std::atomic<std::uint64_t> cached_denials{0};
-  /// Requests, or groups asked together, that the store did not answer. Each of them is also
-  /// counted as a local or a policy answer, unless the policy is kRaise.
+  std::atomic<std::uint64_t> answered_by_cache{0};
+  std::atomic<std::uint64_t> answered_by_local{0};
+  std::atomic<std::uint64_t> answered_by_policy{0};
   std::atomic<std::uint64_t> unanswered{0};
-  std::atomic<std::uint64_t> local_answers{0};
-  std::atomic<std::uint64_t> policy_answers{0};
-  /// Units that were admitted by local states and have been charged by the store: since it is back,
-  /// or by the request itself, as a late answer says.
   std::atomic<std::uint64_t> charged_back{0};
-  /// Units that were admitted by local states, and may never be charged to the store: the table in
-  /// docs/failure.md says which.
+  /// The table in docs/failure.md says which.
   std::atomic<std::uint64_t> not_charged_back{0};
 };
 

@@ -112,8 +112,8 @@ TEST_F(FallbackStoreTest, AGroupIsAnsweredAsAWhole) {
   EXPECT_FALSE(decide_all({{.key = "a"}, {.key = "b", .cost = 3}}).allowed);
   inner_->lose_all();
   EXPECT_EQ(decide({.key = "a", .cost = 0}).remaining, 5) << "all or nothing";
-  EXPECT_EQ(store_->counters().local_answers, 3U);
-  EXPECT_EQ(store_->counters().policy_answers, 0U);
+  EXPECT_EQ(store_->counters().answered_by_local, 3U);
+  EXPECT_EQ(store_->counters().answered_by_policy, 0U);
 }
 
 TEST_F(FallbackStoreTest, AGroupIsAnsweredByThePolicy) {
@@ -314,7 +314,7 @@ TEST_F(FallbackOperationsTest, HappenToTheLocalStatesWhereTheStoreIsLost) {
   EXPECT_EQ(decide({.cost = 2, .operation = Operation::kRefund}).remaining, 2);
   EXPECT_EQ(block(5 * kHourNs).source, Source::kLocal);
   EXPECT_GT(decide(Ask{}).retry_after, nanoseconds(4 * kHourNs));
-  EXPECT_EQ(store_->counters().local_answers, 5U);
+  EXPECT_EQ(store_->counters().answered_by_local, 5U);
   decide({.operation = Operation::kReset});
   EXPECT_EQ(peek().remaining, 10);
 }
@@ -345,8 +345,8 @@ TEST_F(FallbackOperationsTest, AreAllowedByPolicy) {
   EXPECT_EQ(charge(7), allowed);
   allowed.taken = 7;
   EXPECT_EQ(take_up_to(7), allowed);
-  EXPECT_EQ(store_->counters().policy_answers, 22U);
-  EXPECT_EQ(store_->counters().local_answers, 0U);
+  EXPECT_EQ(store_->counters().answered_by_policy, 22U);
+  EXPECT_EQ(store_->counters().answered_by_local, 0U);
 }
 
 TEST_F(FallbackOperationsTest, AreDeniedByPolicyWhereTheyTake) {
@@ -460,7 +460,7 @@ TEST_F(FallbackPermitsTest, AsksForEach) {
   wrap({}, "concurrency 1");
   EXPECT_TRUE(decide({.permit = 1}).allowed);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(decide({.permit = 2}).source, Source::kStore);
-  EXPECT_EQ(store_->counters().cached_denials, 0U);
+  EXPECT_EQ(store_->counters().answered_by_cache, 0U);
 }
 
 TEST_F(FallbackPermitsTest, WhatTheStoreGaveCountsWhereItIsLost) {
@@ -571,10 +571,10 @@ TEST_F(FallbackPermitsTest, WhatMayHaveBeenGivenLateIsReleasedByTheStoreAlone) {
   EXPECT_EQ(released.source, Source::kStore);
   EXPECT_TRUE(renew(1, Source::kLocal).allowed) << "it is held here";
 
-  const std::uint64_t local_answers = store_->counters().local_answers;
+  const std::uint64_t answered_by_local = store_->counters().answered_by_local;
   inner_->lose_all();
   EXPECT_THROW(reclaim(1), StoreError);
-  EXPECT_EQ(store_->counters().local_answers, local_answers);
+  EXPECT_EQ(store_->counters().answered_by_local, answered_by_local);
   EXPECT_TRUE(renew(1, Source::kLocal).allowed);
 }
 

@@ -200,8 +200,8 @@ TEST_F(FallbackSubmitTest, ManyThreadsAskAtOnce) {
   }
   for (auto& thread : threads) thread.join();
   EXPECT_EQ(unanswered, 0);
-  EXPECT_EQ(store_->counters().local_answers, store_->counters().unanswered);
-  EXPECT_GT(store_->counters().local_answers, 0U);
+  EXPECT_EQ(store_->counters().answered_by_local, store_->counters().unanswered);
+  EXPECT_GT(store_->counters().answered_by_local, 0U);
 }
 
 }  // namespace

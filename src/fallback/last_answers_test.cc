@@ -363,7 +363,7 @@ TEST_F(FallbackCacheTest, AHotDeniedKeyAsksTheStoreOnce) {
   EXPECT_GT(last_.retry_after, std::chrono::minutes(5));
   EXPECT_LE(last_.retry_after, told.retry_after);
   EXPECT_GE(last_.reset_after, last_.retry_after);
-  EXPECT_EQ(store_->counters().cached_denials, 1'000U);
+  EXPECT_EQ(store_->counters().answered_by_cache, 1'000U);
   EXPECT_EQ(store_->counters().unanswered, 0U);
 }
 
@@ -495,7 +495,7 @@ TEST_F(FallbackCacheTest, MayBeSwitchedOff) {
   wrap({.deny_cache = nanoseconds(0)});
   decide({.cost = 10});
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(asks(Ask{}));
-  EXPECT_EQ(store_->counters().cached_denials, 0U);
+  EXPECT_EQ(store_->counters().answered_by_cache, 0U);
   inner_->lose_all();
   EXPECT_EQ(decide(Ask{}).source, Source::kLocal);
   EXPECT_FALSE(last_.allowed) << "what the store denied stays denied";

@@ -230,7 +230,7 @@ class FallbackStore::Settling {
     FallbackCounters& counters = store_.counters_;
     counters.unanswered.fetch_add(lost_, std::memory_order_relaxed);
     if (raises) return;
-    auto& answered = store_.local_ ? counters.local_answers : counters.policy_answers;
+    auto& answered = store_.local_ ? counters.answered_by_local : counters.answered_by_policy;
     answered.fetch_add(lost_, std::memory_order_relaxed);
   }
 
