@@ -20,6 +20,12 @@ constexpr std::optional<std::int64_t> checked_multiply(std::int64_t a, std::int6
   return product;
 }
 
+/// a + b, at most kMaxInt64. REQUIRES: neither is negative.
+constexpr std::int64_t saturated_sum(std::int64_t a, std::int64_t b) {
+  assert(a >= 0 && b >= 0);
+  return a + (b < kMaxInt64 - a ? b : kMaxInt64 - a);
+}
+
 /// Sets sum to base + units * each; returns false if that exceeds 2^63 - 1.
 [[nodiscard]] constexpr bool advance(std::int64_t base, std::int64_t units, std::int64_t each,
                                      std::int64_t& sum) {

@@ -95,6 +95,9 @@ TEST(CheckedTest, FitsUpToTheLastValue) {
   EXPECT_FALSE(advance(kMaxInt64 - 5, 2, 3, sum));
   EXPECT_EQ(checked_multiply(kMaxInt64, 1), kMaxInt64);
   EXPECT_EQ(checked_multiply(std::int64_t{1} << 32, std::int64_t{1} << 31), std::nullopt);
+  EXPECT_EQ(saturated_sum(kMaxInt64 - 6, 6), kMaxInt64);
+  EXPECT_EQ(saturated_sum(kMaxInt64 - 6, 7), kMaxInt64);
+  EXPECT_EQ(saturated_sum(kMaxInt64 - 6, 5), kMaxInt64 - 1);
 }
 
 RC_GTEST_PROP(CeilDivideTest, AgreesWithWideDivision, ()) {

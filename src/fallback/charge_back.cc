@@ -1,21 +1,11 @@
 #include "fallback/charge_back.h"
 
 #include <algorithm>
-#include <cassert>
 #include <utility>
 
 #include "core/arithmetic.h"
 
 namespace sluice {
-namespace {
-
-// REQUIRES: neither is negative.
-std::int64_t add_up(std::int64_t units, std::int64_t more) {
-  assert(units >= 0 && more >= 0);
-  return units + std::min(more, kMaxInt64 - units);
-}
-
-}  // namespace
 
 std::int64_t ChargeBack::add(Charge& charge, Instant now, Instant fresh_at, bool is_sent) {
   if (charge.key.size() > kMaxKeyBytes) return charge.units;
@@ -32,8 +22,8 @@ std::int64_t ChargeBack::add(Charge& charge, Instant now, Instant fresh_at, bool
   }
   Entry& entry = found->second;
   charge.entry = entry.charge.entry;
-  if (is_sent) entry.sent = add_up(entry.sent, charge.units);
-  set_units(entry, add_up(entry.charge.units, is_sent ? 0 : charge.units));
+  if (is_sent) entry.sent = saturated_sum(entry.sent, charge.units);
+  set_units(entry, saturated_sum(entry.charge.units, is_sent ? 0 : charge.units));
   const std::int64_t unsent = entry.charge.units;
   entry.charge = charge;
   entry.charge.units = unsent;
@@ -46,7 +36,7 @@ std::int64_t ChargeBack::pending(const KeyName& name, Instant now) {
   const auto found = entries_.find(name);
   if (found == entries_.end() || found->second.fresh_at <= now) return 0;
   const Entry& entry = found->second;
-  return add_up(entry.charge.units, entry.sent);
+  return saturated_sum(entry.charge.units, entry.sent);
 }
 
 // Does this with the key's entry, if there is one, and erases it if nothing is left in it.
@@ -102,7 +92,7 @@ void ChargeBack::take(Entries::iterator found, Instant now, std::vector<Charge>&
   if (entry.fresh_at <= now) return erase(found);
   if (entry.charge.units == 0) return;
   charges.push_back(entry.charge);
-  entry.sent = add_up(entry.sent, entry.charge.units);
+  entry.sent = saturated_sum(entry.sent, entry.charge.units);
   set_units(entry, 0);
 }
 
@@ -119,7 +109,7 @@ void ChargeBack::settle(const Charge& charge, std::int64_t units, Outcome outcom
     if (was_refused) entry.refused_at = now;
     const std::int64_t settled = std::min(units, entry.sent);
     entry.sent -= settled;
-    if (is_sent_again) set_units(entry, add_up(entry.charge.units, settled));
+    if (is_sent_again) set_units(entry, saturated_sum(entry.charge.units, settled));
   });
 }
 

@@ -17,11 +17,6 @@ namespace sluice {
 
 namespace {
 
-Instant add_wait(Instant instant, std::chrono::nanoseconds wait) {
-  Instant sum = 0;
-  return __builtin_add_overflow(instant, wait.count(), &sum) ? kMaxInt64 : sum;
-}
-
 std::uint32_t numbers_hash(const Request& request) {
   const std::string& expression = request.limit->expression;
   return static_cast<std::uint32_t>(XXH3_64bits(expression.data(), expression.size()));
@@ -46,7 +41,7 @@ void LastAnswers::ToldEntry::tell(const Decision& decision, Instant at, Instant 
                                   bool is_late) {
   const Told next{.at = at,
                   .used = std::max<std::int64_t>(0, decision.limit - decision.remaining),
-                  .reset_at = add_wait(at, decision.reset_after)};
+                  .reset_at = saturated_sum(at, decision.reset_after.count())};
   const auto strictness = [](const Told& one) { return std::pair(one.used, one.reset_at); };
   if (may_be_newer_than(at, since) && strictness(told) >= strictness(next)) return;
   told = next;
@@ -116,7 +111,7 @@ void LastAnswers::record(const KeyName& name, const Request& request, const Deci
     denials_.find_or_add(number, tag_of(name), at) = {
         .tag = tag_of(name),
         .sent_at = *sent,
-        .until = add_wait(*sent, told.retry_after),
+        .until = saturated_sum(*sent, told.retry_after.count()),
         .cost = request.cost,
         .patience_ns = patience_under(*request.limit, request.patience_ns),
         .numbers = numbers_hash(request),

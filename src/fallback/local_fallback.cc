@@ -130,8 +130,8 @@ memory::Used LocalFallback::used(const AnyPart& part, const LastAnswers::Told& t
   const auto scaled = [&](std::int64_t own) {
     return std::min(counting, checked_multiply(own, shares_).value_or(kMaxInt64));
   };
-  const std::int64_t most_own = units + std::min(pending, kMaxInt64 - units);
-  units += std::min(scaled(pending), kMaxInt64 - units);
+  const std::int64_t most_own = saturated_sum(units, pending);
+  units = saturated_sum(units, scaled(pending));
   // What this process has used counts against its share. It is no more than the store knows of, and
   // what is pending.
   if (shares_ > 1) units = std::max(units, scaled(most_own));
