@@ -54,8 +54,6 @@ class FallbackSpace final : public Space {
   std::shared_ptr<Space> local;
   /// Identifies the space in the last answers.
   std::uint64_t number = 0;
-  /// Whether its limits lend permits; the same for all limits that share its states.
-  bool lends = false;
 
  private:
   static constexpr std::size_t kSources = static_cast<std::size_t>(Source::kUnavailable) + 1;

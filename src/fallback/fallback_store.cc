@@ -77,7 +77,6 @@ std::shared_ptr<Space> FallbackStore::replace_space(const std::shared_ptr<Space>
   space->inner = std::make_shared<const std::shared_ptr<Space>>(std::move(inner));
   space->local = std::move(local);
   space->number = known.number;
-  space->lends = lends(limit);
   if (former) space->succeed(*former);
   known.space = space;
   known.is_gone = false;
@@ -132,8 +131,7 @@ bool FallbackStore::answer_inline(const Subject& subject, const Request& request
 // remembered. Permits always ask: one may be released long before retry_after.
 bool FallbackStore::repeat_denial(const Subject& subject, const Request& request, Instant now,
                                   Instant& sent, Decision& decision) {
-  FallbackSpace& space = FallbackSpace::of(subject);
-  if (answers_ == nullptr || space.lends) return false;
+  if (answers_ == nullptr || lends(*request.limit)) return false;
   const KeyName name = name_of(subject);
   ask_again_after(request, name);
   // The decisions of the parts are not remembered with a denial.
@@ -145,7 +143,7 @@ bool FallbackStore::repeat_denial(const Subject& subject, const Request& request
   sent = clock_.now();
   if (!answers_->denies(name, request, sent, decision)) return false;
   counters_.answered_by_cache.fetch_add(1, std::memory_order_relaxed);
-  space.count(request, decision);
+  FallbackSpace::of(subject).count(request, decision);
   return true;
 }
 
@@ -239,8 +237,7 @@ void FallbackStore::want_parts(Batch& batch) {
 // held.
 void FallbackStore::bring_to_told(const Subject& subject, const Request& request, Instant now) {
   assert(local_ != nullptr);
-  const FallbackSpace& space = FallbackSpace::of(subject);
-  if (space.lends) return;
+  if (lends(*request.limit)) return;
   const std::size_t parts = request.limit->parts.size();
   const auto told = answers_->take_new(name_of(subject), parts);
   if (std::ranges::none_of(told, [](const auto& one) { return one.has_value(); })) return;
@@ -252,7 +249,7 @@ void FallbackStore::bring_to_told(const Subject& subject, const Request& request
 // for the store's answer.
 ChargeBack::Charge FallbackStore::note_local(const Subject& subject, const Request& request,
                                              const Decision& answer, Instant now, Sent sent) {
-  if (FallbackSpace::of(subject).lends || !answer.allowed) return {};
+  if (lends(*request.limit) || !answer.allowed) return {};
   std::int64_t units = 0;
   switch (request.operation) {
     case Operation::kTake:
@@ -397,7 +394,7 @@ void FallbackStore::on_answered_later(const Batch& batch, std::span<const Answer
     const Request& request = batch.requests()[i];
     const Decision& answer = batch.decisions()[is_group ? 0 : i];
     // What was granted is released: see Request::is_reclaim.
-    if (all[i].lends || answer.taken == kTakenLater) continue;
+    if (lends(*request.limit) || answer.taken == kTakenLater) continue;
     if (answers_ != nullptr && answer.source == Source::kStore) {
       record(all[i].name, request, is_group ? request.parts[0] : answer, batch, arrived,
              all[i].is_late);

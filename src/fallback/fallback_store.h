@@ -121,7 +121,6 @@ class FallbackStore final : public BatchStore, private Batch::OuterStore {
     /// The limit, and the inner store's space, to which the request refers.
     std::shared_ptr<const LimitDefinition> limit;
     std::shared_ptr<const std::shared_ptr<Space>> space;
-    bool lends = false;
     bool is_charge_back = false;
     bool is_late = false;
     /// If there is no answer, the store has most likely denied it.

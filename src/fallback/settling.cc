@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "algorithms/limit_definition.h"
 #include "core/block.h"
 #include "fallback/fallback_space.h"
 #include "fallback/fallback_store.h"
@@ -73,7 +74,7 @@ class FallbackStore::Settling {
     }
     learn(subjects[0], request, decision, decision.allowed);
     if (!is_lost) return;
-    const bool may_be_granted = may_be_executed(decision) && FallbackSpace::of(subjects[0]).lends &&
+    const bool may_be_granted = may_be_executed(decision) && lends(*request.limit) &&
                                 can_be_denied(request.operation, request.cost);
     answer_by_policy(subjects, requests, decision);
     // So the caller knows that the inner store may count the permit, and can release it there.
@@ -98,7 +99,6 @@ class FallbackStore::Settling {
       lates_.push_back({.name = name_of(subjects[i]),
                         .limit = space.keep(*requests[i].limit),
                         .space = space.inner,
-                        .lends = space.lends,
                         .is_late = true});
       late_requests_.push_back(requests[i]);
       late_requests_.back().limit = lates_.back().limit.get();
@@ -108,24 +108,25 @@ class FallbackStore::Settling {
   // `answer` is the request's own; `is_done`, whether all that were asked together are admitted.
   void learn(const Subject& subject, const Request& request, const Decision& answer, bool is_done) {
     if (store_.answers_ == nullptr) return;
-    const FallbackSpace& space = FallbackSpace::of(subject);
+    const bool is_for_permits = lends(*request.limit);
     const Operation operation = request.operation;
     if (answer.source != Source::kStore) {
       // The store may have carried it out, as record() says.
-      if (!space.lends) store_.ask_again_after(request, name_of(subject));
+      if (!is_for_permits) store_.ask_again_after(request, name_of(subject));
       return;
     }
     if (store_.local_ != nullptr && store_.local_->mirrors(request)) {
       Decision done = answer;
       done.allowed = is_done;
       std::unique_lock lock(store_.local_mutex_, std::defer_lock);
-      if (!space.lends) lock.lock();  // Nothing else is known of permits: no need to agree with it.
+      // Nothing else is known of permits: no need to agree with it.
+      if (!is_for_permits) lock.lock();
       if (operation == Operation::kReset) store_.charges_.forget(name_of(subject));
       // What was told before a block does not end it.
       if (operation == Operation::kBlock) store_.bring_to_told(subject, request, arrived_);
       store_.local_->mirror(subject.key, in_local(subject, request), done, arrived_);
     }
-    if (space.lends) return;
+    if (is_for_permits) return;
     if (is_done && can_be_denied(operation, request.cost) && !store_.charges_.is_empty()) {
       admitted_.push_back(name_of(subject));
     }
@@ -194,8 +195,7 @@ class FallbackStore::Settling {
     std::optional<std::size_t> denying;
     for (std::size_t i = 0; i < requests.size(); ++i) {
       Decision one;
-      if (!can_be_denied(requests[i].operation, requests[i].cost) ||
-          FallbackSpace::of(subjects[i]).lends ||
+      if (!can_be_denied(requests[i].operation, requests[i].cost) || lends(*requests[i].limit) ||
           !store_.answers_->denies(name_of(subjects[i]), requests[i], at, one,
                                    LastAnswers::Inner::kIsLost) ||
           (denying && one.retry_after <= decision.retry_after)) {
