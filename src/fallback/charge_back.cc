@@ -1,7 +1,6 @@
 #include "fallback/charge_back.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "core/arithmetic.h"
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cassert>
 #include <iterator>
-#include <stdexcept>
 #include <utility>
 #include <vector>
 

@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <span>
 
 #include "core/arithmetic.h"
 #include "core/limit_syntax.h"

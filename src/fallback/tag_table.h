@@ -14,7 +14,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "core/arithmetic.h"
+#include "core/instant.h"
 
 namespace sluice {
 

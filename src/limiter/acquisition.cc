@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdint>
 #include <exception>
 #include <functional>
 #include <list>
-#include <span>
 #include <utility>
 
 #include "limiter/limiter_core.h"

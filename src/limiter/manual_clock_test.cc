@@ -9,7 +9,6 @@
 #include <optional>
 #include <stdexcept>
 #include <stop_token>
-#include <thread>
 #include <utility>
 #include <vector>
 
