@@ -46,10 +46,15 @@ class AcquireTest : public AcquireFixture {
 
   void await_waiting(std::size_t count) { AcquireFixture::await_waiting(*limiter_, count); }
 
-  DecisionCallback to(std::promise<Answer>& promise) {
-    return [&promise](const Decision& decision, std::exception_ptr error) {
-      promise.set_value({decision, std::move(error)});
+  /// The answer to an asynchronous call.
+  std::future<Answer> begin(Limiter& limiter, std::int64_t cost = 1,
+                            nanoseconds patience = kForever, std::stop_token stop = {}) {
+    const auto promise = std::make_shared<std::promise<Answer>>();
+    const auto answered = [promise](const Decision& decision, std::exception_ptr error) {
+      promise->set_value({decision, std::move(error)});
     };
+    limiter.async_acquire("k", cost, patience, answered, std::move(stop));
+    return promise->get_future();
   }
 
   std::optional<Limit> limit_;
@@ -60,9 +65,7 @@ TEST_F(AcquireTest, RefusesNumbersOutOfRange) {
   Limiter& limiter = use("fixed_window 2/1h");
   EXPECT_THROW(limiter.acquire("k", -1), std::invalid_argument);
   EXPECT_THROW(limiter.acquire("k", 1, nanoseconds(-1)), std::invalid_argument);
-  std::promise<Answer> answer;
-  limiter.async_acquire("k", -1, kForever, to(answer));
-  EXPECT_THROW(std::rethrow_exception(answer.get_future().get().error), std::invalid_argument);
+  EXPECT_THROW(std::rethrow_exception(begin(limiter, -1).get().error), std::invalid_argument);
 }
 
 TEST_F(AcquireTest, ReturnsWhatItNoLongerWaitsFor) {
@@ -104,16 +107,15 @@ class WakingTest : public AcquireTest {
  protected:
   void take_and_wait(Limiter& limiter) {
     limiter.acquire("k");
-    limiter.async_acquire("k", 1, kForever, to(answer_));
+    answer_ = begin(limiter);
   }
 
   bool is_granted() {
-    auto answer = answer_.get_future();
-    return answer.wait_for(seconds(10)) == std::future_status::ready &&
-           answer.get().decision.allowed;
+    return answer_.wait_for(seconds(10)) == std::future_status::ready &&
+           answer_.get().decision.allowed;
   }
 
-  std::promise<Answer> answer_;
+  std::future<Answer> answer_;
 };
 
 // By calls that block, and by calls that do not, once the store has answered them.
@@ -132,7 +134,6 @@ TEST_F(WakingTest, ByEachCallThatReturnsUnits) {
                        [&](Limiter&, Reservation two) { two.async_commit(1, ignore); },
                        [&](Limiter&, Reservation two) { two.async_cancel(ignore); }};
   const auto wait_beside_two = [&] {
-    answer_ = {};
     store_ = std::make_shared<ScriptedStore>();
     Limiter& limiter = use("fixed_window 3/1h anchor=first");
     Reservation two = limiter.reserve("k", 2);
@@ -165,10 +166,9 @@ TEST_F(WakingTest, ByARefundBetweenItsDenialAndItsPlaceInTheQueue) {
   Limiter cached(std::make_shared<FallbackStore>(store_, FallbackOptions()),
                  Limit("fixed_window 1/1h anchor=first", "cached"));
   for (Limiter* limiter : {&direct, &cached}) {
-    answer_ = {};
     limiter->acquire("k");
     store_->on_the_way = [&] { limiter->refund("k", 1); };
-    limiter->async_acquire("k", 1, kForever, to(answer_));
+    answer_ = begin(*limiter);
     EXPECT_TRUE(is_granted());
   }
 }
@@ -177,32 +177,26 @@ TEST_F(WakingTest, ByAReturnToALimitWhoseKeysStartFresh) {
   Limiter& limiter = use("fixed_window 1/1h anchor=first");
   take_and_wait(limiter);
   await_waiting(1);
-  std::promise<Answer> second;
-  auto second_answer = second.get_future();
-  limiter.async_acquire("k", 1, kForever, to(second));
+  auto second = begin(limiter);
   await_waiting(2);
   limiter.set_limit(Limit("fixed_window 1/2h anchor=first", "limit"));
   EXPECT_TRUE(is_granted());
-  std::promise<Answer> newcomer;
-  auto newcomer_answer = newcomer.get_future();
   std::stop_source stop;
-  limiter.async_acquire("k", 1, kForever, to(newcomer), stop.get_token());
+  auto newcomer = begin(limiter, 1, kForever, stop.get_token());
   limiter.refund("k", 1);
-  ASSERT_EQ(second_answer.wait_for(seconds(10)), std::future_status::ready);
-  EXPECT_TRUE(second_answer.get().decision.allowed);
-  EXPECT_EQ(newcomer_answer.wait_for(seconds(0)), std::future_status::timeout)
+  ASSERT_EQ(second.wait_for(seconds(10)), std::future_status::ready);
+  EXPECT_TRUE(second.get().decision.allowed);
+  EXPECT_EQ(newcomer.wait_for(seconds(0)), std::future_status::timeout)
       << "it stands behind those that wait";
   stop.request_stop();
-  EXPECT_FALSE(newcomer_answer.get().decision.allowed);
+  EXPECT_FALSE(newcomer.get().decision.allowed);
 }
 
 TEST_F(AcquireTest, RaisesWhereTheStoreDoes) {
   Limiter& limiter = use("fixed_window 1/1h");
   store_->lose_all();
   EXPECT_THROW(limiter.acquire("k"), StoreError);
-  std::promise<Answer> answer;
-  limiter.async_acquire("k", 1, kForever, to(answer));
-  EXPECT_THROW(std::rethrow_exception(answer.get_future().get().error), StoreError);
+  EXPECT_THROW(std::rethrow_exception(begin(limiter).get().error), StoreError);
 }
 
 // In a child of fork(), which has no timer thread yet.
@@ -228,13 +222,11 @@ TEST_F(AcquireTest, TakesNothingIfTheSystemCannotStartTheTimerThread) {
             0);
   EXPECT_EQ(in_child_process([&] {
               return takes_nothing([&](Limiter& limiter) {
-                std::promise<Answer> answer;
                 try {
-                  limiter.async_acquire("k", 1, kForever, to(answer));
+                  return begin(limiter).get().error;
                 } catch (const std::system_error&) {
                   return std::make_exception_ptr(std::runtime_error("it was not told"));
                 }
-                return answer.get_future().get().error;
               });
             }),
             0);
@@ -279,27 +271,26 @@ class WaitingCallersTest : public AcquireTest, public testing::WithParamInterfac
       return limiter.acquire("k", 1, kForever, stop_.get_token());
     });
     await_callers(1);
-    limiter.async_acquire("k", 1, kForever, to(answer_), stop_.get_token());
+    later_ = begin(limiter, 1, kForever, stop_.get_token());
     await_callers(2);
   }
 
   /// What both are answered; after ten seconds they are stopped.
   std::vector<Decision> answers() {
-    std::future<Answer> later = answer_.get_future();
     const auto deadline = steady_clock::now() + seconds(10);
     if (blocking_.wait_until(deadline) != std::future_status::ready ||
-        later.wait_until(deadline) != std::future_status::ready) {
+        later_.wait_until(deadline) != std::future_status::ready) {
       ADD_FAILURE() << "a caller waits";
       stop_.request_stop();
     }
-    return {blocking_.get(), later.get().decision};
+    return {blocking_.get(), later_.get().decision};
   }
 
   void TearDown() override { stop_.request_stop(); }
 
   std::stop_source stop_;
   std::future<Decision> blocking_;
-  std::promise<Answer> answer_;
+  std::future<Answer> later_;
 };
 
 INSTANTIATE_TEST_SUITE_P(All, WaitingCallersTest,
@@ -322,18 +313,17 @@ TEST_P(WaitingCallersTest, AskAgainAtOnceAfterAReset) {
   await_callers(1);
   EXPECT_LE(limiter.peek("k").reset_after, hours(2)) << "one was admitted, one waits again";
   // The caller may not have begun to wait again: then it does not see a reset.
-  std::future<Answer> answer = answer_.get_future();
   const auto is_there = [](const auto& future) {
     return future.wait_for(nanoseconds(0)) == std::future_status::ready;
   };
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-  while (!is_there(blocking_) || !is_there(answer)) {
-    ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+  const auto deadline = steady_clock::now() + seconds(10);
+  while (!is_there(blocking_) || !is_there(later_)) {
+    ASSERT_LT(steady_clock::now(), deadline);
     limiter.reset("k");
     std::this_thread::yield();
   }
   EXPECT_TRUE(blocking_.get().allowed);
-  EXPECT_TRUE(answer.get().decision.allowed);
+  EXPECT_TRUE(later_.get().decision.allowed);
 }
 
 TEST_P(WaitingCallersTest, AskAgainAtOnceByAnotherLimit) {
@@ -356,9 +346,7 @@ TEST_F(AcquireTest, WhatTheStoreDidNotAnswerLeavesReservationsAlone) {
                     Limit("token_bucket 1/1h", "limit"));
     limiter.check("k");
     std::stop_source stop;
-    std::promise<Answer> promise;
-    auto answer = promise.get_future();
-    limiter.async_acquire("k", 1, kForever, to(promise), stop.get_token());
+    auto answer = begin(limiter, 1, kForever, stop.get_token());
     pass_timer_thread();
     store_->lose_all();
     EXPECT_THROW(limiter.reset("k"), StoreError);
@@ -378,17 +366,17 @@ TEST_F(AcquireTest, AReservationMadeDuringAResetIsKept) {
     store_ = std::make_shared<ScriptedStore>();
     Limiter& limiter = use("token_bucket 1/1h");
     std::stop_source stop;
-    std::promise<Answer> answer;
+    std::future<Answer> answer;
     store_->on_the_way = [&] {
       limiter.check("k");
-      limiter.async_acquire("k", 1, kForever, to(answer), stop.get_token());
+      answer = begin(limiter, 1, kForever, stop.get_token());
     };
     is_blocking ? limiter.reset("k") : limiter.async_reset("k", [](std::exception_ptr) {});
     pass_timer_thread();
     EXPECT_LE(limiter.peek("k").reset_after, hours(2)) << "two units were taken";
     EXPECT_GT(limiter.peek("k").reset_after, hours(1));
     stop.request_stop();
-    EXPECT_EQ(answer.get_future().get().decision.ended, Ended::kStopped);
+    EXPECT_EQ(answer.get().decision.ended, Ended::kStopped);
   }
 }
 
@@ -462,9 +450,7 @@ class BeforeTheWaitTest : public AcquireTest {
         [&](std::stop_token stop) { return blocking.acquire("k", 1, kForever, std::move(stop)); });
     Limiter& later = reset();
     return {answer, without_waiting([&](std::stop_token stop) {
-              std::promise<Answer> promise;
-              later.async_acquire("k", 1, kForever, to(promise), std::move(stop));
-              return promise.get_future().get().decision;
+              return begin(later, 1, kForever, std::move(stop)).get().decision;
             })};
   }
 };
@@ -494,15 +480,14 @@ TEST_F(BeforeTheWaitTest, AnotherKeyIsNoneOfItsBusiness) {
     limiter.block("other", hours(9));
     limiter.reset("third");
   };
-  std::promise<Answer> answer;
-  limiter.async_acquire("k", 1, kForever, to(answer), stop.get_token());
+  auto answer = begin(limiter, 1, kForever, stop.get_token());
   pass_timer_thread();
   const auto takes = [](const auto& asked) {
     return asked.key == "k" && asked.operation == Operation::kTake;
   };
   EXPECT_EQ(std::ranges::count_if(store_->asked, takes), 2) << "it has not asked again";
   stop.request_stop();
-  EXPECT_EQ(answer.get_future().get().decision.ended, Ended::kStopped);
+  EXPECT_EQ(answer.get().decision.ended, Ended::kStopped);
 }
 
 // More events than it can remember.
@@ -526,9 +511,7 @@ TEST_F(AcquireTest, DeniesACallerForWhichThereIsNoPlaceToWait) {
     limiter.async_acquire("k", 1, kForever, count, stop.get_token());
   }
   const nanoseconds reserved = limiter.peek("k").reset_after;
-  std::promise<Answer> answer;
-  limiter.async_acquire("k", 1, kForever, to(answer));
-  const Answer refused = answer.get_future().get();
+  const Answer refused = begin(limiter).get();
   EXPECT_EQ(refused.error, nullptr);
   EXPECT_FALSE(refused.decision.allowed);
   EXPECT_EQ(refused.decision.ended, Ended::kAnswered);
@@ -542,19 +525,17 @@ TEST_F(AcquireTest, DeniesACallerForWhichThereIsNoPlaceToWait) {
   stop.request_stop();
   while (stopped != WaitQueues::kMostWaiting) std::this_thread::yield();
   EXPECT_LE(limiter.peek("k").reset_after, hours(1));
-  std::promise<Answer> again;
-  limiter.async_acquire("k", 1, seconds(1), to(again));
-  EXPECT_FALSE(again.get_future().get().decision.allowed) << "by the limit, after an hour";
+  EXPECT_FALSE(begin(limiter, 1, seconds(1)).get().decision.allowed)
+      << "by the limit, after an hour";
 }
 
 TEST_F(AcquireTest, AStoreThatAnswersLaterIsNotWaitedFor) {
   store_->answers = ScriptedStore::Answers::kWhenTold;
   Limiter& limiter = use("fixed_window 5/1h");
-  std::promise<Answer> answer;
-  limiter.async_acquire("k", 3, seconds(1), to(answer));
+  auto answer = begin(limiter, 3, seconds(1));
   ASSERT_TRUE(store_->await_pending(1));
   store_->answer();
-  EXPECT_TRUE(answer.get_future().get().decision.allowed);
+  EXPECT_TRUE(answer.get().decision.allowed);
 }
 
 /// Callers that need not wait, by a clock that stands still.
