@@ -57,6 +57,14 @@ struct StoreHealth {
   /// time, and looked for the reply more than 1 ms after the deadline.
   std::uint64_t late_here = 0;
 
+  /// Requests that a server answered with an error, since it has no memory left, waits for its
+  /// replicas, refuses this user or lacks a slot, or since the key holds something else. The store
+  /// may be up nevertheless.
+  std::uint64_t refused = 0;
+  /// The last such error, after the name of the server, without the key: "redis 10.0.0.7:6379: OOM
+  /// command not allowed when used memory > 'maxmemory'."
+  std::string refusal;
+
   /// How many answers of the store showed that a clock by which keys are decided is more than a
   /// second behind: that of this process (Memcached, `time=client`), or that of a Redis server,
   /// which was set back, or follows one whose clock was later. Buckets deny for that much longer.
@@ -118,16 +126,19 @@ SLUICE_EXPORT std::vector<DecisionCount> decision_counts(const Store& store);
 struct StoreEvent {
   /// What has happened.
   enum class Kind : std::uint8_t {
-    kUp,     ///< The store is connected, for the first time or again.
-    kDown,   ///< A server cannot be reached or used, or is of another kind than the URL says.
-             ///< Reported again while the store is lost if the reason has changed, at most once a
-             ///< minute, or four times a minute until the store is connected for the first time.
-    kLate,   ///< Eight successive replies came after the deadline. Reported once, and again only
-             ///< after eight successive replies were in time.
-    kClock,  ///< A clock by which the store decides is behind: see StoreHealth::clock_behind.
-             ///< Reported once, and again only after a minute without such an answer.
-    kFull,   ///< A memory store evicts keys or has no room for new ones. Reported once, and again
-             ///< only after a minute in which neither happened.
+    kUp,       ///< The store is connected, for the first time or again.
+    kDown,     ///< A server cannot be reached or used, or is of another kind than the URL says.
+               ///< Reported again while the store is lost if the reason has changed, at most once a
+               ///< minute, or four times a minute until the store is connected for the first time.
+    kLate,     ///< Eight successive replies came after the deadline. Reported once, and again only
+               ///< after eight successive replies were in time.
+    kRefused,  ///< A server has refused a request: see StoreHealth::refusal. Reported once, and
+               ///< again only after a minute without a refusal or, at most once a minute, if the
+               ///< error is another one.
+    kClock,    ///< A clock by which the store decides is behind: see StoreHealth::clock_behind.
+               ///< Reported once, and again only after a minute without such an answer.
+    kFull,     ///< A memory store evicts keys or has no room for new ones. Reported once, and again
+               ///< only after a minute in which neither happened.
   };
 
   /// What has happened.

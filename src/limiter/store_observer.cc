@@ -61,6 +61,15 @@ std::vector<StoreEvent> StoreEvents::since_last(const StoreHealth& health, TimeP
                   ": after up to " + in_milliseconds(health.late_round_trip) + "; deadline=" +
                   format_duration(health.sufficient_deadline.count()) + " would be enough"));
   }
+  if (health.refused != last_.refused) {
+    const bool is_new = begins(refused_until_, now);
+    if (is_new || (health.refusal != told_refusal_ && now >= refusal_until_)) {
+      events.push_back(
+          event(StoreEvent::Kind::kRefused, health, "refuses requests: " + health.refusal));
+      told_refusal_ = health.refusal;
+      refusal_until_ = now + kQuiet;
+    }
+  }
   if (health.clock_behind != last_.clock_behind && begins(behind_until_, now)) {
     events.push_back(event(StoreEvent::Kind::kClock, health,
                            "has keys ahead of the clock: " + health.late_clock + " is behind by " +

@@ -31,13 +31,17 @@ class StoreEvents final {
 
   const std::string store_;
   StoreHealth last_;
-  // Until then, kFull and kClock are not reported again.
+  // Until then, kRefused, kFull and kClock are not reported again.
+  TimePoint refused_until_ = TimePoint::min();
   TimePoint full_until_ = TimePoint::min();
   TimePoint behind_until_ = TimePoint::min();
   bool was_up_ = false;
   // The reasons of a loss that were told, and until when few others are.
   std::vector<std::string> told_reasons_;
   TimePoint reasons_until_ = TimePoint::min();
+  // The error that the last kRefused told, and until when another one is not reported.
+  std::string told_refusal_;
+  TimePoint refusal_until_ = TimePoint::min();
 };
 
 /// Has `observer` called on the timer thread for as long as the store exists.

@@ -139,6 +139,26 @@ TEST_F(StoreEventsTest, AFullStoreIsToldAgainOnlyAfterAQuietMinute) {
   EXPECT_THAT(messages(), ElementsAre(HasSubstr("2 keys were evicted and 100 requests")));
 }
 
+// An error that goes on does not hide another one.
+TEST_F(StoreEventsTest, ARefusalIsToldAgainOnlyAfterAQuietMinuteOrIfItIsAnother) {
+  go_up();
+  messages();
+  const auto refuse = [this](const char* refusal) {
+    health_.refusal = refusal;
+    ++health_.refused;
+    now_ += 31s;
+    return messages();
+  };
+  EXPECT_THAT(refuse("OOM"), ElementsAre("the store redis://h refuses requests: OOM"));
+  for (int i = 0; i < 3; ++i) EXPECT_THAT(refuse("OOM"), IsEmpty());
+  EXPECT_THAT(refuse("NOPERM"), ElementsAre("the store redis://h refuses requests: NOPERM"));
+  EXPECT_THAT(refuse("OOM"), IsEmpty()) << "it is less than a minute ago";
+  EXPECT_THAT(refuse("OOM"), ElementsAre(HasSubstr("OOM")));
+  now_ += 1min;
+  EXPECT_THAT(messages(), IsEmpty());
+  EXPECT_THAT(refuse("OOM"), ElementsAre(HasSubstr("OOM")));
+}
+
 TEST_F(StoreEventsTest, AClockThatIsBehindIsToldAgainOnlyAfterAQuietMinute) {
   go_up();
   messages();

@@ -25,6 +25,8 @@ LogEvent log_event_of(const StoreEvent& event) {
               event.message,
               {{"round_trip_seconds", in_seconds(health.late_round_trip)},
                {"deadline_seconds", in_seconds(health.deadline)}}};
+    case StoreEvent::Kind::kRefused:
+      return {LogLevel::kWarning, "store_refuses", event.message, {{"reason", health.refusal}}};
     case StoreEvent::Kind::kClock:
       return {LogLevel::kWarning,
               "clock_behind",

@@ -40,6 +40,10 @@ TEST_F(StoreLogTest, AnEventHasItsMembers) {
   EXPECT_EQ(line(Kind::kLate), R"("level":"warning","event":"store_late","message":"it",)"
                                R"("round_trip_seconds":0.25,"deadline_seconds":0.125})"
                                "\n");
+  health_.refusal = "OOM";
+  EXPECT_EQ(line(Kind::kRefused),
+            R"("level":"warning","event":"store_refuses","message":"it","reason":"OOM"})"
+            "\n");
   health_.clock_lag = 2500ms;
   EXPECT_EQ(line(Kind::kClock),
             R"("level":"warning","event":"clock_behind","message":"it","behind_seconds":2.5})"

@@ -159,6 +159,7 @@ TEST_F(MetricsTest, TellsHowTheStoreIs) {
   now.late_server = 4;
   now.late_here = 5;
   now.clock_behind = 6;
+  now.refused = 12;
   now.unanswered = 7;
   now.charged_back = 8;
   now.not_charged_back = 9;
@@ -178,6 +179,7 @@ TEST_F(MetricsTest, TellsHowTheStoreIs) {
       {"late_requests_total{store=\"redis\",side=\"server\"}", "4"},
       {"late_requests_total{store=\"redis\",side=\"process\"}", "5"},
       {"clock_behind_total{store=\"redis\"}", "6"},
+      {"refused_total{store=\"redis\"}", "12"},
       {"unanswered_total{store=\"redis\"}", "7"},
       {"charged_back_units_total{store=\"redis\"}", "8"},
       {"not_charged_back_units_total{store=\"redis\"}", "9"},

@@ -145,7 +145,7 @@ class Packaging(MetricsTest):
             "sluice_snapshot_interval_seconds",
             "sluice_store_charged_back_units_total", "sluice_store_clock_behind_total",
             "sluice_store_late_replies_total", "sluice_store_lost_total",
-            "sluice_store_not_charged_back_units_total"})
+            "sluice_store_not_charged_back_units_total", "sluice_store_refused_total"})
 
 
 if __name__ == "__main__":

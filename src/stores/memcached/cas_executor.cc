@@ -173,14 +173,15 @@ void CasExecutor::on_reply(KeyEntry& key, const MetaReply& reply) {
 
 void CasExecutor::on_read(KeyEntry& key, const MetaReply& reply) {
   if (reply.code == Code::kError) {
-    return fail_waiting(key, key.connection.name() + ": " + std::string(reply.text));
+    refuse(key.waiting, key.connection.name() + ": " + std::string(reply.text));
+    return end_round(key);
   }
   LastWrite& last = key.last;
   if (reply.code == Code::kMiss || last.connection != key.connection.number()) last.token = 0;
   if (last.is_known()) last.contested = last.token != reply.token;
   if (reply.code == Code::kValue && reply.token == 0) {
-    return fail_waiting(key,
-                        key.connection.name() + " keeps no cas tokens (-C), which Sluice needs");
+    refuse(key.waiting, key.connection.name() + " keeps no cas tokens (-C), which Sluice needs");
+    return end_round(key);
   }
   if (key.waiting.empty() || !read_state(key, reply)) return end_round(key);
   const Instant now = wall_now();
@@ -202,12 +203,12 @@ bool CasExecutor::read_state(KeyEntry& key, const MetaReply& reply) {
   if (reply.code == Code::kMiss) return true;
   key.judged_token = reply.token;
   if (state_.read(reply.text, *key.waiting.front().requests[0].limit)) return true;
-  const std::string why = key.connection.name() + ": the value of '" + *key.name +
-                          "' is damaged, or none that this store has written";
+  const std::string refusal =
+      key.connection.name() + ": a value is damaged, or none that this store has written";
   while (!key.waiting.empty()) {
     const PendingRequest& first = key.waiting.front();
     if (first.requests[0].operation == Operation::kReset && !first.is_late) return true;
-    worker_.fail(key.waiting.pop_front(), why);
+    worker_.refuse(key.waiting.pop_front(), refusal, " (key '" + *key.name + "')");
   }
   return false;
 }
@@ -279,7 +280,7 @@ void CasExecutor::on_written(KeyEntry& key, const MetaReply& reply) {
   key.last.contested = reply.code == Code::kExists;
   if (reply.code != Code::kError) return on_race_lost(key);
   for (PendingRequest& pending : key.judged) pending.may_be_executed = false;
-  fail(key.judged, key.connection.name() + ": " + std::string(reply.text));
+  refuse(key.judged, key.connection.name() + ": " + std::string(reply.text));
   next_round(key);
 }
 
@@ -329,6 +330,10 @@ void CasExecutor::answer(RequestList& judged) {
 
 void CasExecutor::fail(RequestList& pending, std::string_view why) {
   while (!pending.empty()) worker_.fail(pending.pop_front(), why);
+}
+
+void CasExecutor::refuse(RequestList& pending, const std::string& refusal) {
+  while (!pending.empty()) worker_.refuse(pending.pop_front(), refusal);
 }
 
 void CasExecutor::fail_waiting(KeyEntry& key, std::string_view why) {

@@ -73,6 +73,7 @@ class CasExecutor final : public Router, public KeyOwner {
   void end_pause();
   void answer(RequestList& judged);
   void fail(RequestList& pending, std::string_view why);
+  void refuse(RequestList& pending, const std::string& refusal);
   void fail_waiting(KeyEntry& key, std::string_view why);
 
   const MemcachedOptions& options_;

@@ -295,6 +295,10 @@ TEST_F(CasExecutorTest, AnErrorFailsItsKeyAlone) {
   exchange("SERVER_ERROR out of memory storing object\r\nMN\r\n");
   EXPECT_EQ(b.decision.source, Source::kUnavailable);
   EXPECT_THAT(b.error, HasSubstr("out of memory"));
+  StoreHealth health;
+  worker_.monitor().add_to(health);
+  EXPECT_EQ(health.refused, 2U);
+  EXPECT_EQ(health.refusal, b.error);
 }
 
 TEST_F(ImpatientCasExecutorTest, ALateReplyAnswersNoRequest) {

@@ -227,8 +227,8 @@ void Connection::read(Call& call, std::string_view reply, RemoteWorker::Clock::t
     } else if (!request.is_late && read_server_error(why).kind == ServerError::Kind::kReadOnly) {
       listener_.on_refused(request, *this, why);
     } else {
-      worker_.fail(request,
-                   name() + ": " + std::string(why) + " (key " + names_of(request.requests) + ")");
+      worker_.refuse(request, name() + ": " + std::string(why),
+                     " (key " + names_of(request.requests) + ")");
     }
   });
   if (!is_read) return reconnect(name() + Control::kNotToThis);

@@ -101,6 +101,13 @@ TEST(RedisStoreHealth, NamesAServerThatIsNotWhatTheUrlSays) {
   }
 }
 
+TEST(RedisStoreHealth, ARefusedHandshakeDoesNotQuoteTheScript) {
+  const RedisServer server({.config = {"rename-command SCRIPT \"\""}});
+  Limited limited(with_deadline(options_for(server), 20s), "token_bucket 10/1h");
+  EXPECT_EQ(error_at_once(limited),
+            "redis " + options_for(server).servers[0].text() + ": ERR unknown command 'SCRIPT'");
+}
+
 TEST(RedisStoreHealth, NamesAPrimaryThatNoSentinelKnows) {
   const RedisServer sentinel({.config = {"sentinel monitor it 127.0.0.1 1 1"}, .sentinel = true});
   RedisOptions options = with_deadline(options_for(sentinel), 20s);
@@ -166,6 +173,28 @@ TEST(RedisStoreHealth, NoticesAStateThatALaterClockHasLeft) {
                                                : "the clock of redis " + options.servers[0].text());
     }
   }
+}
+
+// It is up: what it says is told without the key, which is in the caller's error.
+TEST(RedisStoreHealth, TellsWhatAServerThatIsUpRefuses) {
+  const RedisServer server;
+  const std::string name = "redis " + options_for(server).servers[0].text() + ": ";
+  Limited limited(options_for(server), "token_bucket 10/1h");
+  limited.check("k");
+  EXPECT_EQ(health_of(limited).refused, 0U);
+  server.command({"CONFIG", "SET", "maxmemory", "1"});
+  EXPECT_THAT(error_of([&] { limited.check("k"); }), HasSubstr("OOM"));
+  StoreHealth health = health_of(limited);
+  EXPECT_EQ(health.state, State::kUp);
+  EXPECT_EQ(health.refused, 1U);
+  EXPECT_THAT(health.refusal, testing::StartsWith(name + "OOM "));
+  server.command({"CONFIG", "SET", "maxmemory", "0"});
+  server.command({"LPUSH", "sluice:test:{list}", "x"});
+  EXPECT_THAT(error_of([&] { limited.check("list"); }), HasSubstr("list"));
+  health = health_of(limited);
+  EXPECT_EQ(health.refused, 2U);
+  EXPECT_THAT(health.refusal, testing::StartsWith(name + "WRONGTYPE "));
+  EXPECT_THAT(health.refusal, testing::Not(HasSubstr("test:")));
 }
 
 }  // namespace

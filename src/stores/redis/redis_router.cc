@@ -12,8 +12,6 @@ namespace {
 // then on.
 constexpr std::chrono::milliseconds kLater{3};
 constexpr std::chrono::milliseconds kMostLater{50};
-// How much of what a server says an error quotes: each request that waits has a copy.
-constexpr std::size_t kMostQuoted = 256;
 
 // To one server, for as long as the store is open.
 class SingleRouter final : public RedisRouter {
@@ -131,7 +129,10 @@ std::optional<RemoteWorker::Clock::time_point> RedisRouter::sent_at(const Pendin
 std::string_view RedisRouter::expire(PendingRequest& request) {
   request.is_late = request.holder != nullptr;
   if (!request.is_late) Connection::abandon(request);
-  if (request.refusal != nullptr) return *request.refusal;
+  if (request.refusal != nullptr) {
+    worker_.monitor().on_refused(*request.refusal);
+    return *request.refusal;
+  }
   const Route route = find(request.slot);
   return route.connection != nullptr ? route.connection->late_error() : nowhere_.late_error();
 }
@@ -148,14 +149,15 @@ void RedisRouter::on_refused(PendingRequest& request, Connection& connection,
   } else if (kind == Kind::kTryAgain || kind == Kind::kBusy || kind == Kind::kLoading ||
              (is_doubtful && doubt(connection, text))) {
     request.alone = request.alone || kind == Kind::kTryAgain;
-    request.refusal = std::make_unique<const std::string>(connection.name() + ": " +
-                                                          std::string(text.substr(0, kMostQuoted)));
+    // Bounded, since each request that waits has a copy.
+    request.refusal = std::make_unique<const std::string>(
+        connection.name() + ": " + std::string(text.substr(0, StoreMonitor::kMostQuoted)));
     // While a slot moves, a key that is asked about alone is mostly answered at once.
     retry_later(request, kind == Kind::kTryAgain);
   } else {
     const bool is_of_key = kind == Kind::kNoPerm;
-    worker_.fail(request, connection.name() + ": " + std::string(text) +
-                              (is_of_key ? " (key " + names_of(request.requests) + ")" : ""));
+    worker_.refuse(request, connection.name() + ": " + std::string(text),
+                   is_of_key ? " (key " + names_of(request.requests) + ")" : "");
   }
   flush();
 }
@@ -173,11 +175,11 @@ void RedisRouter::retry_later(PendingRequest& request, bool soon) {
 void RedisRouter::redirect_request(const ServerError& error, PendingRequest& request,
                                    Connection& from) {
   if (++request.tries > Connection::kMaxTries) {
-    return worker_.fail(request, from.name() + " redirected once too often");
+    return worker_.refuse(request, from.name() + " redirected once too often");
   }
   const Route to = redirect(error, from);
   if (to.connection == nullptr) {
-    return worker_.fail(request, from.name() + ": " + std::string(to.error));
+    return worker_.refuse(request, from.name() + ": " + std::string(to.error));
   }
   touch(*to.connection);
   to.connection->add(request, error.kind == ServerError::Kind::kAsk);

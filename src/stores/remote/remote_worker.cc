@@ -351,6 +351,12 @@ void RemoteWorker::fail(PendingRequest& request, std::string_view why) {
   end(request);
 }
 
+void RemoteWorker::refuse(PendingRequest& request, const std::string& refusal,
+                          const std::string& key) {
+  monitor_.on_refused(refusal);
+  fail(request, refusal + key);
+}
+
 /// Completes the batch. What is late then waits for its replies, in the batch that the outer store
 /// has made for them.
 void RemoteWorker::finish(PendingBatch& batch) {

@@ -132,6 +132,9 @@ class RemoteWorker final {
   /// The same, if there will be no decision: it becomes kUnavailable, and the request says whether
   /// it may have been executed. `why` is a sentence.
   void fail(PendingRequest& request, std::string_view why);
+  /// The same, if a server has refused the request. `refusal` names the server and quotes it, and
+  /// does not name the key, as `key` may: " (key 'a')".
+  void refuse(PendingRequest& request, const std::string& refusal, const std::string& key = {});
 
  private:
   enum class Lead : std::uint8_t { kFree, kCaller, kWorker };

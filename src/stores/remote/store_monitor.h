@@ -31,6 +31,9 @@ class StoreMonitor final {
   /// A thread that looks later than this after a deadline was late itself.
   static constexpr std::chrono::milliseconds kLate{1};
 
+  /// How much of what a server says an error quotes.
+  static constexpr std::size_t kMostQuoted = 256;
+
   static constexpr std::string_view kOwnClock = "this process's clock";
 
   explicit StoreMonitor(std::chrono::nanoseconds deadline) : deadline_(deadline) {}
@@ -53,6 +56,12 @@ class StoreMonitor final {
   void on_clock(std::string_view whose, std::chrono::nanoseconds lag) {
     if (lag > kToleratedLag) [[unlikely]]
       note_lag(whose, lag);
+  }
+  /// A server has refused a request with an error: "redis 10.0.0.7:6379: OOM ...".
+  void on_refused(std::string_view refusal) {
+    const std::lock_guard lock(mutex_);
+    ++told_.refused;
+    told_.refusal = refusal.substr(0, kMostQuoted);
   }
   /// A request was answered.
   void count_answer() { answers_.fetch_add(1, std::memory_order_relaxed); }
