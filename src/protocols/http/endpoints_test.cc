@@ -132,6 +132,17 @@ TEST_F(EndpointsTest, NamesWhatIsWrongWithABody) {
   std::string many = "{\"limit\":\"login\"";
   for (int i = 0; i < 16; ++i) many += ",\"m" + std::to_string(i) + "\":1";
   EXPECT_THAT(bad(many + "}"), HasSubstr("more than 16 members"));
+  const auto list = [](int elements, const std::string& element) {
+    std::string text = "[" + element;
+    for (int i = 1; i < elements; ++i) text += "," + element;
+    return text + "]";
+  };
+  EXPECT_THAT(bad(list(32'767, "1")), HasSubstr("must be a JSON object"));
+  for (const std::string& values :
+       {list(32'769, "1"), list(4, list(10'000, "1")),
+        "{\"checks\":" + list(10'000, R"({"a":1,"b":2,"c":3})") + "}"}) {
+    EXPECT_THAT(bad(values), HasSubstr("more than 32768 values"));
+  }
   EXPECT_THAT(bad("{\"limit\":\"login\",\"key\":\"" + std::string(65'537, 'k') + "\"}"),
               HasSubstr("more than 65536 bytes"));
 }

@@ -24,7 +24,7 @@ using json::string_view;
 class Builder {
  public:
   static constexpr std::size_t max_object_size = kMaxJsonMembers;
-  static constexpr std::size_t max_array_size = json::array::max_size();
+  static constexpr std::size_t max_array_size = kMaxJsonValues;
   static constexpr std::size_t max_key_size = json::string::max_size();
   static constexpr std::size_t max_string_size = json::string::max_size();
 
@@ -47,16 +47,16 @@ class Builder {
     begins_.push_back(names_.size());
     return true;
   }
-  bool on_object_end(std::size_t size, error_code&) {
+  bool on_object_end(std::size_t size, error_code& error) {
     names_.resize(begins_.back());
     begins_.pop_back();
     stack_.push_object(size);
-    return true;
+    return count(size, error);
   }
   bool on_array_begin(error_code&) { return true; }
-  bool on_array_end(std::size_t size, error_code&) {
+  bool on_array_end(std::size_t size, error_code& error) {
     stack_.push_array(size);
-    return true;
+    return count(size, error);
   }
   bool on_key_part(string_view part, std::size_t, error_code&) {
     name_.append(part.data(), part.size());
@@ -105,6 +105,12 @@ class Builder {
   bool on_comment(string_view, error_code&) { return true; }
 
  private:
+  bool count(std::size_t values, error_code& error) {
+    values_ += values;
+    if (values_ > kMaxJsonValues) error = json::error::array_too_large;
+    return !error;
+  }
+
   // The name that ends with this part: where it stands in the text, unless parts came before, or it
   // is written with escapes.
   std::string_view take_name(std::string_view part) {
@@ -123,12 +129,16 @@ class Builder {
   boost::container::small_vector<std::size_t, kMaxJsonDepth> begins_;  // Where those of each begin.
   std::string name_;                                                   // The parts that have come.
   std::deque<std::string> copies_;  // Of names that do not stand so in the text.
+  std::size_t values_ = 0;          // Of the objects and arrays that have ended.
   bool has_duplicate_ = false;
 };
 
 std::string sentence_of(const error_code& error, std::size_t at) {
   if (error == json::error::object_too_large) {
     return "an object of the body has more than " + std::to_string(kMaxJsonMembers) + " members";
+  }
+  if (error == json::error::array_too_large) {
+    return "the body has more than " + std::to_string(kMaxJsonValues) + " values";
   }
   return "the body is no JSON from byte " + std::to_string(at) + " on" +
          (error == json::error::too_deep ? ": it is nested too deeply" : "");
