@@ -53,8 +53,9 @@ using ReservationCallback = std::function<void(Reservation, std::exception_ptr)>
 /// Every decision is one atomic step of the store. If a number is out of range, the call throws
 /// std::invalid_argument. If the store does not answer within its deadline, the failure policy of
 /// the store's URL (on_failure=) answers, and Decision::source says so. With on_failure=local a
-/// charge, refund or block is then carried out in this process only; with allow and deny not at
-/// all, although its decision is allowed. With raise the call throws StoreError.
+/// charge, refund or block is then carried out in this process; with allow and deny in none,
+/// although its decision is allowed. With raise the call throws StoreError. Whatever answers, the
+/// store may have carried out what it was sent.
 ///
 /// Thread-safe, except for moving and destroying.
 class SLUICE_EXPORT Limiter {

@@ -81,7 +81,7 @@ void wake(WaitQueues& queues, const Request& request, std::uint64_t begun, const
 void require_reset(std::string_view key, const Decision& answer) {
   if (answer.source == Source::kStore) return;
   throw StoreError("the store did not answer: the key '" + printable(key, 64) +
-                   "' is reset in this process at most");
+                   "' may be reset there or not");
 }
 
 // What decide() would have thrown.

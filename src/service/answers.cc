@@ -6,8 +6,8 @@
 namespace sluice {
 namespace {
 
-constexpr std::string_view kInThisProcess =
-    "the store did not answer: the key is changed in this process at most";
+constexpr std::string_view kNotKnown =
+    "the store did not answer: it may have changed the key or not";
 
 // Whether the decision can be sent to the client. A take may be decided by the local states or the
 // policy. For another operation such a reply would say that the store had changed the key.
@@ -33,7 +33,7 @@ void Answers::write(ReplyWriter& writer, OutcomeCounters& counters, std::string&
     const std::size_t end = row_from(begin);
     if (end == begin) {
       const bool undecided = decisions[begin].source == Source::kUnavailable;
-      writer.write_unavailable(slots[begin], undecided ? error : kInThisProcess, output);
+      writer.write_unavailable(slots[begin], undecided ? error : kNotKnown, output);
       ++begin;
       continue;
     }

@@ -158,9 +158,10 @@ void DecisionReplies::write(ReplyDetail& detail, const Decision& whole,
     case Form::kDone:
       return write_response(output, detail.options, date, {.status = 204});
     case Form::kCommit:
-      // The failure policy has answered, and nothing was changed.
+      // The failure policy has answered.
       if (whole.source != Source::kPolicy || detail.reserved.giver == Source::kPolicy) break;
-      return write_unavailable_for(detail, "the store has not changed the key", output);
+      return write_unavailable_for(
+          detail, "the store did not answer: it may have settled the reservation", output);
     case Form::kHeld:
       if (whole.allowed) break;
       return write_problem(output, detail.options, date,
