@@ -222,13 +222,6 @@ TEST_F(FallbackStoreTest, AGroupTellsWhatEachAnswersByTheStoreAndInItsPlace) {
   for (const Decision& part : parts) EXPECT_EQ(part.source, Source::kPolicy);
 }
 
-TEST_F(FallbackStoreTest, AMisusedGroupIsRefused) {
-  wrap({});
-  EXPECT_THROW(decide_all({{.key = "a"}, {.key = "a"}}), std::invalid_argument);
-  inner_->lose_all();
-  EXPECT_THROW(decide_all({{.key = "a"}, {.key = "a"}}), std::invalid_argument);
-}
-
 TEST_F(FallbackStoreTest, CountsDecisionsByLimitAndSource) {
   wrap({}, "token_bucket 2/1h");
   decide_batch({Ask{}, {.cost = 0}, {.cost = 1, .operation = Operation::kRefund}});
@@ -289,17 +282,6 @@ class FallbackOperationsTest : public FallbackFixture {
   }
   Decision peek() { return decide({.cost = 0}); }
 };
-
-TEST_F(FallbackOperationsTest, LocalStatesMirrorABlock) {
-  wrap({});
-  EXPECT_EQ(block(5 * kHourNs).remaining, 0);
-  inner_->lose_all();
-  const Decision denied = decide(Ask{});
-  EXPECT_FALSE(denied.allowed);
-  EXPECT_GT(denied.retry_after, nanoseconds(4 * kHourNs));
-  decide({.operation = Operation::kReset});
-  EXPECT_TRUE(decide(Ask{}).allowed);
-}
 
 TEST_F(FallbackOperationsTest, HappenToTheLocalStatesWhereTheStoreIsLost) {
   wrap({});

@@ -272,6 +272,7 @@ TEST_F(FallbackToldTest, AGroupThatIsRefusedTellsNothing) {
   EXPECT_THROW(submit({{.key = "a"}, {.key = "a", .cost = 9}}, Batch::Mode::kTogether),
                std::invalid_argument);
   inner_->lose_all();
+  EXPECT_THROW(decide_all({{.key = "a"}, {.key = "a"}}), std::invalid_argument);
   EXPECT_EQ(decide({.key = "a", .cost = 0}, kStart).remaining, 40);
 }
 
@@ -641,20 +642,6 @@ TEST_F(FallbackToldTest, PermitsAreNotCharged) {
   inner_->asked.clear();
   decide({.key = "other", .permit = 2}, kStart);
   EXPECT_EQ(inner_->asked.size(), 1U);
-}
-
-TEST_F(FallbackToldTest, IsChargedByASubmittedBatchToo) {
-  inner_->answers = ScriptedStore::Answers::kWhenTold;
-  wrap({}, "fixed_window 40/1d");
-  inner_->lose_all();
-  submit({{.cost = 5}});
-  inner_->answer_all();
-  inner_->lose_nothing();
-  submit({{.key = "other"}});
-  inner_->answer_all();
-  inner_->answer_all();
-  EXPECT_EQ(store_->counters().charged_back, 5U);
-  EXPECT_EQ(decide_elsewhere({.cost = 0}).remaining, 35);
 }
 
 class ChargeBackTest : public testing::Test {

@@ -393,13 +393,6 @@ TEST_F(FallbackCacheTest, LearnsFromGroupsButDoesNotAnswerThem) {
   EXPECT_EQ(inner_->asked.size(), 2U);
 }
 
-TEST_F(FallbackCacheTest, AnAmpersandIsOneRequest) {
-  use("token_bucket 1/1h & fixed_window 5/1h", "both");
-  decide(Ask{});
-  EXPECT_TRUE(asks(Ask{}));
-  EXPECT_FALSE(asks(Ask{}));
-}
-
 TEST_F(FallbackCacheTest, IsNotForThoseWhoWantParts) {
   decide(Ask{});
   ASSERT_FALSE(asks(Ask{}));

@@ -307,11 +307,5 @@ TEST_F(UnansweredPermitTest, IsNotReclaimedUnlessTheStoreMayHaveGivenIt) {
   EXPECT_EQ(store_->asked.size(), 1U);
 }
 
-TEST_F(UnansweredPermitTest, IsNotReclaimedWhereTheStoreHasDeniedIt) {
-  store_->says = [](const Request&) { return Decision{.retry_after = seconds(1)}; };
-  EXPECT_FALSE(acquire(OnFailure::kLocal));
-  EXPECT_EQ(store_->asked.size(), 1U);
-}
-
 }  // namespace
 }  // namespace sluice

@@ -529,15 +529,6 @@ TEST_F(AcquireTest, DeniesACallerForWhichThereIsNoPlaceToWait) {
       << "by the limit, after an hour";
 }
 
-TEST_F(AcquireTest, AStoreThatAnswersLaterIsNotWaitedFor) {
-  store_->answers = ScriptedStore::Answers::kWhenTold;
-  Limiter& limiter = use("fixed_window 5/1h");
-  auto answer = begin(limiter, 3, seconds(1));
-  ASSERT_TRUE(store_->await_pending(1));
-  store_->answer();
-  EXPECT_TRUE(answer.get().decision.allowed);
-}
-
 /// Callers that need not wait, by a clock that stands still.
 class NoWaitTest : public testing::Test {
  protected:
@@ -550,16 +541,6 @@ class NoWaitTest : public testing::Test {
   std::shared_ptr<Store> store_ = open_store("memory:", clock_);
 };
 
-TEST_F(NoWaitTest, ABucketThatBindsIsNotWaitedFor) {
-  Limiter limiter = this->limiter("token_bucket 1/10s & fixed_window 100/1h");
-  limiter.check("k");
-  std::optional<Decision> told;
-  limiter.async_acquire("k", 1, seconds(6), to(told));
-  ASSERT_TRUE(told) << "in 4 s there is a patience of 2 s for a wait of 6 s";
-  EXPECT_EQ(told->retry_after, seconds(4));
-  EXPECT_EQ(told->ended, Ended::kAnswered);
-}
-
 TEST_F(NoWaitTest, APlaceInAFullQueueIsWaitedFor) {
   Limiter limiter = this->limiter("leaky_bucket 1/10s queue=1 & fixed_window 100/1h");
   limiter.check("k", 2);
@@ -570,23 +551,6 @@ TEST_F(NoWaitTest, APlaceInAFullQueueIsWaitedFor) {
   clock_.advance(seconds(1));
   ASSERT_TRUE(told);
   EXPECT_TRUE(told->allowed);
-}
-
-TEST_F(NoWaitTest, ACostThatCanNeverBeAdmittedIsDeniedBeforeThoseThatWait) {
-  for (const char* expression : {"fixed_window 5/1d", "sliding_log 9/1d & fixed_window 5/1d"}) {
-    Limiter limiter = this->limiter(expression);
-    limiter.check("k", 5);
-    std::stop_source stop;
-    std::optional<Decision> waits;
-    limiter.async_acquire("k", 1, kForever, to(waits), stop.get_token());
-    clock_.advance(nanoseconds(0));
-    std::optional<Decision> told;
-    limiter.async_acquire("k", 6, kForever, to(told));
-    EXPECT_TRUE(told && told->retry_after == kNever);
-    EXPECT_FALSE(waits);
-    stop.request_stop();
-    clock_.advance(hours(24));
-  }
 }
 
 // As the table of docs/limits.md, "A blocked key".

@@ -15,7 +15,6 @@
 #include "sluice/manual_clock.h"
 #include "sluice/permit.h"
 #include "testing/scripted_store.h"
-#include "waiting/waiting_callers.h"
 
 namespace sluice {
 namespace {
@@ -416,10 +415,6 @@ TEST_F(LimiterTest, AReservationMayGoBeforeItIsSettled) {
   EXPECT_EQ(store.use_count(), 1);
 }
 
-TEST_F(LimiterTest, NeedsAStore) {
-  EXPECT_THROW(Limiter(nullptr, Limit("token_bucket 1/1s")), std::invalid_argument);
-}
-
 // Pending requests keep alive what they need, except the store.
 TEST_F(LimiterTest, MayGoBeforeItsQuestionsAreAnswered) {
   answer_later();
@@ -484,18 +479,6 @@ TEST_F(LimiterTest, AReservationReturnsNothingAfterAResetWhoseAnswerIsLost) {
   reservation.cancel();
   ASSERT_EQ(inner_->asked.size(), 1U);
   EXPECT_EQ(inner_->asked[0].cost, 0);
-}
-
-TEST_F(LimiterTest, AReservationIsReturnedThoughManyOtherKeysWereReset) {
-  Limiter limiter(open_store("memory:"), Limit("sliding_log 10/1w", "limit"));
-  int last = 0;
-  const auto reset_others = [&](std::size_t count) {
-    for (std::size_t i = 0; i < count; ++i) limiter.reset(std::to_string(++last));
-  };
-  reset_others(WaitingCallers::kMostResets / 2);
-  Reservation reservation = limiter.reserve("k", 6);
-  reset_others(WaitingCallers::kMostResets);
-  EXPECT_EQ(reservation.commit(1).remaining, 9);
 }
 
 TEST_F(LimiterTest, AReservationIsSettledThoughTheStoreIsLost) {

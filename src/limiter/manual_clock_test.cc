@@ -214,14 +214,6 @@ TEST_F(ManualClockTest, AThreadWaitsAsOftenAsItIsDenied) {
   worker.get();
 }
 
-TEST_F(ManualClockTest, ItsTimeoutPassesByTheClock) {
-  ConcurrencyLimiter limiter(store_, Limit("concurrency 1"));
-  const Permit held = limiter.try_acquire("k");
-  auto permit = waiting([&] { return limiter.acquire("k", 10min); });
-  clock_.advance(10min);
-  EXPECT_EQ(permit.get().decision().ended, Ended::kTimedOut);
-}
-
 TEST_F(ManualClockTest, SeveralLimitsAreWaitedFor) {
   Limiter window = limiter("fixed_window 1/1h");
   Limiter bucket = limiter("token_bucket 1/100m");

@@ -84,25 +84,6 @@ TEST_F(LeaseKeeperTest, RenewsEachThirdOfALease) {
   permit->release();
 }
 
-TEST_F(LeaseKeeperTest, RenewsTogetherWhatIsDueTogether) {
-  const auto first = hold(1);
-  const auto second = hold(2);
-  timer_->pass(1s);
-  const auto third = hold(3);
-  answer_later();
-  timer_->pass(19s);
-  EXPECT_EQ(store_->pending(), 1U);
-  EXPECT_THAT(asked(Operation::kRenew), ElementsAre(1, 2));
-  timer_->pass(1s);
-  EXPECT_THAT(asked(Operation::kRenew), ElementsAre(3));
-  store_->answer();
-  store_->answer();
-  timer_->run();
-  answer_at_once();
-  timer_->pass(40s);
-  for (const auto& permit : {first, second, third}) EXPECT_TRUE(permit->held());
-}
-
 // A store that is busy takes a batch as a whole or not at all.
 TEST_F(LeaseKeeperTest, RenewsOnlySoManyInOneBatch) {
   std::vector<std::shared_ptr<Lease>> permits;
@@ -234,16 +215,6 @@ TEST_F(LeaseKeeperTest, TriesAgainWhatIsNotAnsweredUntilTheLeaseIsOver) {
   asked(Operation::kRenew);
   timer_->pass(100s);
   EXPECT_THAT(asked(Operation::kRenew), IsEmpty());
-}
-
-TEST_F(LeaseKeeperTest, GoesOnWhenTheStoreIsBack) {
-  const auto permit = hold(7);
-  says({.source = Source::kUnavailable});
-  timer_->pass(50s);
-  says({.allowed = true});
-  timer_->pass(100s);
-  EXPECT_TRUE(permit->held());
-  permit->release();
 }
 
 TEST_F(LeaseKeeperTest, ALeaseCountsFromWhenItsRenewalWasSent) {
