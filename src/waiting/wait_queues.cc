@@ -49,31 +49,6 @@ bool has_to_wait(AcquireRequest& request, std::optional<AcquireOutcome>& asked) 
   return false;
 }
 
-// What the store's answer means for the caller that has asked: the first of the queue of its
-// claim().
-enum class Fate : std::uint8_t {
-  kEnded,      // It is granted, or has failed.
-  kElsewhere,  // Another of its claims denies for longest: it waits in the queue of that one.
-  kRefused,    // It cannot wait; the denial is its own, and does not hold for the others here.
-  kDenied,     // It cannot wait; the denial holds for the others here, too.
-  kWaits,      // It waits on.
-};
-
-bool binds_here(const AcquireRequest& request, const AcquireOutcome& denied) {
-  return request.claims.size() == 1 || denied.decision.binding == request.waits_for;
-}
-
-// `is_last_try`: its timeout is over.
-Fate fate_of(const AcquireRequest& request, const AcquireOutcome& answer, bool is_last_try,
-             TimePoint now) {
-  if (answer.error || answer.decision.allowed) return Fate::kEnded;
-  const bool may_wait = !is_last_try && can_wait(request, answer, now);
-  if (!binds_here(request, answer)) return may_wait ? Fate::kElsewhere : Fate::kRefused;
-  // Its cost can never be admitted.
-  if (answer.decision.retry_after == kNever) return Fate::kRefused;
-  return may_wait ? Fate::kWaits : Fate::kDenied;
-}
-
 }  // namespace
 
 /// The store's last denial, and when it was given.
@@ -372,30 +347,30 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
     const AcquireRequest& request = waiter->request();
     const AcquireOutcome& outcome = waiter->outcome();
     const TimePoint now = timer_->now();
-    const Fate fate = fate_of(request, outcome, waiter->is_last_try, now);
-    if (fate != Fate::kEnded && !waits_here(*waiter)) return move(waiter);
-    switch (fate) {
-      case Fate::kEnded:
-        pause_ = kLeastPause;
-        waits_since_ = now;
-        return finish(waiter, outcome);
-      case Fate::kElsewhere:
-        remove(waiter);
-        waiter->wait_for_binding(outcome.decision);
-        return WaitQueues::join(waiter, {});
-      case Fate::kRefused: {
-        AcquireOutcome told = outcome;
-        const bool is_late = waiter->is_last_try && !binds_here(request, outcome);
-        if (is_late) told.decision.ended = Ended::kTimedOut;
-        return finish(waiter, told);
-      }
-      case Fate::kDenied:
-        note_denial(*waiter, now);
-        return deny(waiter, waiter->is_last_try ? Ended::kTimedOut : Ended::kAnswered);
-      case Fate::kWaits:
-        note_denial(*waiter, now);
-        if (request.is_for_permit()) watch(*waiter);
+    if (outcome.error || outcome.decision.allowed) {
+      pause_ = kLeastPause;
+      waits_since_ = now;
+      return finish(waiter, outcome);
     }
+    if (!waits_here(*waiter)) return move(waiter);
+    const bool may_wait = !waiter->is_last_try && can_wait(request, outcome, now);
+    const bool binds_here =
+        request.claims.size() == 1 || outcome.decision.binding == request.waits_for;
+    if (!binds_here && may_wait) {  // It waits in the queue of the claim that denies for longest.
+      remove(waiter);
+      waiter->wait_for_binding(outcome.decision);
+      return WaitQueues::join(waiter, {});
+    }
+    // A denial of another claim, or of a cost that can never be admitted, is not one for the
+    // others.
+    if (!binds_here || outcome.decision.retry_after == kNever) {
+      AcquireOutcome told = outcome;
+      if (!binds_here && waiter->is_last_try) told.decision.ended = Ended::kTimedOut;
+      return finish(waiter, told);
+    }
+    note_denial(*waiter, now);
+    if (!may_wait) return deny(waiter, waiter->is_last_try ? Ended::kTimedOut : Ended::kAnswered);
+    if (request.is_for_permit()) watch(*waiter);
   }
 
   // The first was denied: says when the store is asked next, by it or by the one behind it.
