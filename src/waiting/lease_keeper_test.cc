@@ -53,6 +53,10 @@ class LeaseKeeperTest : public testing::Test {
     store_->says = [decision](const Request&) { return decision; };
   }
   void answer_later() { store_->answers = ScriptedStore::Answers::kWhenTold; }
+  void answer_all() {
+    store_->answer_all();
+    timer_->run();
+  }
   void answer_at_once() { store_->answers = ScriptedStore::Answers::kAtOnce; }
 
   void SetUp() override { says({.allowed = true}); }
@@ -60,8 +64,7 @@ class LeaseKeeperTest : public testing::Test {
   /// As their Permits would.
   void TearDown() override {
     for (const auto& lease : leases_) lease->release();
-    store_->answer_all();
-    timer_->run();
+    answer_all();
   }
 
   std::shared_ptr<ManualTimerQueue> timer_ = std::make_shared<ManualTimerQueue>();
@@ -91,9 +94,7 @@ TEST_F(LeaseKeeperTest, RenewsOnlySoManyInOneBatch) {
   answer_later();
   timer_->pass(20s);
   EXPECT_EQ(store_->pending(), 2U);
-  store_->answer();
-  store_->answer();
-  timer_->run();
+  answer_all();
   for (const auto& permit : permits) EXPECT_TRUE(permit->held());
 }
 
@@ -114,22 +115,18 @@ TEST_F(LeaseKeeperTest, ReleasesAgainUntilTheStoreAnswers) {
   keeper_ = make_keeper(timer_);
   const auto permit = hold(7);
   const auto local = hold(8, Source::kLocal);
-  const auto answer = [this] {
-    store_->answer_all();
-    timer_->run();
-  };
   says({.source = Source::kUnavailable});
   permit->release();
   local->release();
   EXPECT_THAT(asked(Operation::kRelease), ElementsAre(7, 8));
-  answer();
+  answer_all();
   timer_->pass(10ms);
   EXPECT_THAT(asked(Operation::kRelease), ElementsAre(7));
-  answer();
+  answer_all();
   timer_->pass(20ms);
   EXPECT_THAT(asked(Operation::kRelease), ElementsAre(7));
   says({.allowed = true});
-  answer();
+  answer_all();
   timer_->pass(100s);
   EXPECT_THAT(store_->asked, IsEmpty());
 }
@@ -186,8 +183,7 @@ TEST_F(LeaseKeeperTest, IsNotToldOfWhatItLetGoOf) {
   released->release();
   ignored->ignore();
   ignored->on_expiry([&] { ++told; });
-  store_->answer();
-  timer_->run();
+  answer_all();
   EXPECT_EQ(told, 0);
 }
 
@@ -222,8 +218,7 @@ TEST_F(LeaseKeeperTest, ALeaseCountsFromWhenItsRenewalWasSent) {
   answer_later();
   timer_->pass(20s);
   timer_->pass(5s);  // The store takes its time.
-  store_->answer();
-  timer_->run();
+  answer_all();
   answer_at_once();
   says({.source = Source::kUnavailable});
   timer_->pass(55s - 1ns);
@@ -254,8 +249,7 @@ TEST_F(LeaseKeeperTest, ExpiresWhileItsRenewalIsUnderWay) {
   says({.source = Source::kUnavailable});
   store_->answer();
   says({.allowed = true});
-  store_->answer();
-  timer_->run();
+  answer_all();
   EXPECT_THAT(asked(Operation::kRelease), ElementsAre(2)) << "it was renewed, and has no holder";
   answer_at_once();
   timer_->pass(100s);
@@ -272,8 +266,7 @@ TEST_F(LeaseKeeperTest, AnExpiredPermitIsReleasedSinceARenewalMayComeLate) {
   asked(Operation::kRenew);
   permit->release();
   EXPECT_THAT(asked(Operation::kRelease), ElementsAre(1));
-  while (store_->pending() > 0) store_->answer();
-  timer_->run();
+  answer_all();
   EXPECT_THAT(store_->asked, IsEmpty());
 }
 
@@ -285,8 +278,7 @@ TEST_F(LeaseKeeperTest, MayBeReleasedWhileItIsRenewed) {
   timer_->pass(20s);
   second->release();
   asked(Operation::kRenew);
-  store_->answer();
-  timer_->run();
+  answer_all();
   answer_at_once();
   timer_->pass(20s);
   EXPECT_THAT(asked(Operation::kRenew), ElementsAre(1, 3));

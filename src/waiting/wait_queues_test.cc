@@ -30,7 +30,6 @@ using WaitQueuesTest = WaitQueuesFixture;
 TEST_F(WaitQueuesTest, OnlyTheFirstAsks) {
   use_permits();
   for (int i = 0; i < 3; ++i) come();
-  timer_->run();
   EXPECT_THAT(asked(), ElementsAre(1));
   timer_->pass(seconds(59));
   EXPECT_THAT(asked(), IsEmpty()) << "no other process has permits of this store";
@@ -39,7 +38,6 @@ TEST_F(WaitQueuesTest, OnlyTheFirstAsks) {
 TEST_F(WaitQueuesTest, AReleaseLetsTheFirstAskAtOnce) {
   use_permits();
   for (int i = 0; i < 3; ++i) come();
-  timer_->run();
   asked();
   release("other");
   EXPECT_THAT(asked(), IsEmpty());
@@ -56,7 +54,6 @@ TEST_F(WaitQueuesTest, AreOneForEachKey) {
   use_permits();
   come();
   come({.key = "other"});
-  timer_->run();
   EXPECT_THAT(asked(), ElementsAre(1, 2));
   grant(true);
   release("other");
@@ -78,10 +75,8 @@ TEST_F(WaitQueuesTest, ThePermitIsAskedForWhenALeaseEnds) {
 }
 
 TEST_F(WaitQueuesTest, AskWithGrowingPausesForWhatOthersShare) {
-  use_permits();
-  answer_later();
+  use_shared_permits();
   come();
-  timer_->run();
   std::vector<nanoseconds> pauses;
   for (int i = 0; i < 12; ++i) {
     ASSERT_EQ(store_->pending(), 1U);
@@ -103,11 +98,9 @@ TEST_F(WaitQueuesTest, AskWithGrowingPausesForWhatOthersShare) {
 }
 
 TEST_F(WaitQueuesTest, AskMoreOftenOncePassedOver) {
-  use_permits();
-  answer_later();
+  use_shared_permits();
   store_->tells = true;  // So it says, and never does.
   come();
-  timer_->run();
   const auto came = timer_->now();
   while (timer_->now() - came < WaitQueues::kPassedOver) next_pause();
   for (int i = 0; i < 5; ++i) {
@@ -126,22 +119,18 @@ TEST_F(WaitQueuesTest, AskMoreOftenOncePassedOver) {
 }
 
 TEST_F(WaitQueuesTest, AskNoLaterThanALeaseEnds) {
-  use_permits();
-  answer_later();
+  use_shared_permits();
   retry_after_ = milliseconds(2);
   come();
-  timer_->run();
   answer();
   timer_->pass(milliseconds(2));
   EXPECT_EQ(store_->pending(), 1U);
 }
 
 TEST_F(WaitQueuesTest, AreToldOfReleasesElsewhereWhileACallerWaits) {
-  use_permits();
-  answer_later();
+  use_shared_permits();
   store_->tells = true;
   come();
-  timer_->run();
   EXPECT_THAT(store_->watched(), IsEmpty()) << "it may be granted at once";
   answer();
   ASSERT_EQ(store_->watched().size(), 1U);
@@ -156,11 +145,9 @@ TEST_F(WaitQueuesTest, AreToldOfReleasesElsewhereWhileACallerWaits) {
 }
 
 TEST_F(WaitQueuesTest, AskAfterPausesAlsoIfTheStoreCeasesToTell) {
-  use_permits();
-  answer_later();
+  use_shared_permits();
   store_->tells = true;
   come();
-  timer_->run();
   answer();
   store_->tell();
   timer_->run();
@@ -179,20 +166,16 @@ TEST_F(WaitQueuesTest, ADenialByThePolicyIsWaitedFor) {
     return Decision{.allowed = grants_, .source = Source::kPolicy, .retry_after = retry_after_};
   };
   come({.timeout = milliseconds(999), .directly = true});
-  timer_->run();
   EXPECT_THAT(denied_, ElementsAre(1));
   come({.timeout = seconds(1), .directly = true});
-  timer_->run();
   grant(true);
   timer_->pass(seconds(1));
   EXPECT_THAT(granted_, ElementsAre(2));
 }
 
 TEST_F(WaitQueuesTest, AReleaseWhileTheFirstAsksIsNotMissed) {
-  use_permits();
-  answer_later();
+  use_shared_permits();
   come();
-  timer_->run();
   release();
   EXPECT_EQ(store_->pending(), 1U) << "one asking at a time";
   answer();
@@ -200,12 +183,10 @@ TEST_F(WaitQueuesTest, AReleaseWhileTheFirstAsksIsNotMissed) {
 }
 
 TEST_F(WaitQueuesTest, ALastTryIsNotPutOff) {
-  use_permits();
-  answer_later();
+  use_shared_permits();
   std::stop_source stop;
   come({.stop = stop.get_token()});
   come({.timeout = seconds(1)});
-  timer_->run();
   stop.request_stop();  // While it asks.
   timer_->pass(seconds(1) - milliseconds(50));
   for (int i = 0; i < ReleaseFairness::kLeastGrants; ++i) {
@@ -221,17 +202,14 @@ TEST_F(WaitQueuesTest, ALastTryIsNotPutOff) {
 }
 
 TEST_F(WaitQueuesTest, ACallerThatAsksDirectlyDoesNotOvertake) {
-  use_permits();
-  answer_later();
+  use_shared_permits();
   come({.directly = true});
   come({.directly = true});
-  timer_->run();
   EXPECT_THAT(asked(), ElementsAre(1, 2))
       << "the queue is empty, so they do not wait for each other";
   answer();
   EXPECT_THAT(asked(), ElementsAre(1)) << "denied, it waits, and asks once more";
   come({.directly = true});
-  timer_->run();
   EXPECT_THAT(asked(), IsEmpty());
   grant(true);
   while (store_->pending() > 0) {
@@ -244,11 +222,9 @@ TEST_F(WaitQueuesTest, ACallerThatAsksDirectlyDoesNotOvertake) {
 class BackoffTest : public WaitQueuesTest {
  protected:
   void wait() {
-    use_permits();
-    answer_later();
+    use_shared_permits();
     store_->tells = true;
     come();
-    timer_->run();
     answer_all();
   }
 
@@ -341,10 +317,8 @@ TEST_F(WaitQueuesTest, ACallerLeavesWhenItsTimeoutIsOver) {
 }
 
 TEST_F(WaitQueuesTest, AnAnswerUnderWayWhenTheTimeoutIsOverIsTheLast) {
-  use_permits();
-  answer_later();
+  use_shared_permits();
   come({.timeout = seconds(1)});
-  timer_->run();
   timer_->pass(seconds(2));
   EXPECT_THAT(denied_, IsEmpty());
   answer();
@@ -359,11 +333,9 @@ TEST_F(WaitQueuesTest, AnAnswerUnderWayWhenTheTimeoutIsOverIsTheLast) {
 
 // It asks directly, and so is in no queue when its timeout is over.
 TEST_F(WaitQueuesTest, ATimeoutThatPassesWhileTheStoreIsAskedFirstIsToldAsOne) {
-  use_permits();
-  answer_later();
+  use_shared_permits();
   for (const nanoseconds timeout : {nanoseconds(seconds(1)), nanoseconds(0)}) {
     come({.timeout = timeout, .directly = true});
-    timer_->run();
     timer_->pass(seconds(2));
     answer();
   }
@@ -379,12 +351,10 @@ TEST_F(WaitQueuesTest, ATimeoutThatPassesWhileTheStoreIsAskedFirstIsToldAsOne) {
 }
 
 TEST_F(WaitQueuesTest, ACallerStopsAtOnceAndWhatComesTooLateIsReturned) {
-  use_permits();
-  answer_later();
+  use_shared_permits();
   std::stop_source stop;
   come({.stop = stop.get_token()});
   come();
-  timer_->run();
   stop.request_stop();
   timer_->run();
   EXPECT_THAT(denied_, ElementsAre(1));
@@ -407,7 +377,6 @@ TEST_F(WaitQueuesTest, WhatComesTooLateIsNotReturnedAfterAReset) {
   std::stop_source stop;
   come({.stop = stop.get_token()});
   come({.stop = stop.get_token(), .key = "other"});
-  timer_->run();
   stop.request_stop();
   timer_->run();
   queues_->callers().begin_reset("k");  // The store has not answered yet.
@@ -425,7 +394,6 @@ TEST_F(WaitQueuesTest, ACallerThatIsStoppedBeforeItComesDoesNotAsk) {
   answer_later();
   come({.stop = stop.get_token()});
   come({.stop = stop.get_token(), .directly = true});
-  timer_->run();
   EXPECT_THAT(denied_, ElementsAre(1, 2, 3));
   for (const int number : {1, 2, 3}) {
     EXPECT_EQ(outcomes_[number].decision.retry_after, kSoon);
@@ -444,7 +412,6 @@ TEST_F(WaitQueuesTest, ALostAnswerIsAnErrorAndThePermitIsReclaimed) {
         .taken = request.operation == Operation::kTake ? kTakenUnknown : 0};
   };
   come();
-  timer_->run();
   ASSERT_TRUE(outcomes_[1].error);
   EXPECT_THROW(std::rethrow_exception(outcomes_[1].error), StoreError);
   EXPECT_EQ(store_->asked.back().operation, Operation::kRelease);
@@ -485,11 +452,9 @@ TEST_F(WaitQueuesTest, ABlockOfAnotherClaimIsNotMissed) {
 }
 
 TEST_F(WaitQueuesTest, ABlockDeniesAllThatWaitAtOnce) {
-  use_permits();
-  answer_later();
+  use_shared_permits();
   come();
   come({.timeout = seconds(1)});
-  timer_->run();
   queues_->blocked("k", {.limit = 1, .retry_after = std::chrono::hours(9)});
   timer_->pass(seconds(1));
   ASSERT_THAT(denied_, ElementsAre(1, 2)) << "though the store has not answered the first";
@@ -504,7 +469,6 @@ TEST_F(WaitQueuesTest, ABlockDeniesAllThatWaitAtOnce) {
   store_->answers = ScriptedStore::Answers::kAtOnce;
   grant(false);
   come();
-  timer_->run();
   queues_->blocked("k", {.retry_after = seconds(1)});
   timer_->run();
   EXPECT_EQ(outcomes_.at(3).decision.retry_after, retry_after_) << "it was denied for longer";
@@ -518,7 +482,6 @@ TEST_F(WaitQueuesTest, OfAWindowTheFirstAsksExactlyWhenItMayBeGranted) {
   retry_after_ = milliseconds(800);
   come({.denied = Decision{.retry_after = milliseconds(800)}});
   come({.cost = 3});
-  timer_->run();
   ASSERT_EQ(store_->pending(), 1U) << "it may have been returned since it was denied";
   store_->answer();
   timer_->pass(milliseconds(800) - nanoseconds(1));
@@ -546,7 +509,6 @@ TEST_F(WaitQueuesTest, OfAWindowThatOthersShareTheFirstAsksWithinASecond) {
   timer_->run();
   answer_later();
   come({.directly = true});
-  timer_->run();
   answer();
   EXPECT_EQ(store_->asked[1].most_denial_age_ns, kMaxInt64) << "it has come just now";
   for (int i = 0; i < 3; ++i) {
@@ -569,14 +531,12 @@ TEST_F(WaitQueuesTest, OfAWindowNoCallerWaitsInVain) {
   retry_after_ = seconds(20);
   const auto come_directly = [&](nanoseconds timeout) {
     come({.timeout = timeout, .directly = true});
-    timer_->run();
     answer_all();
   };
   come_directly(seconds(20));
   answer_all();
   EXPECT_THAT(denied_, IsEmpty()) << "it may be granted when its timeout ends";
   come({.timeout = seconds(20) - nanoseconds(1)});
-  timer_->run();
   EXPECT_THAT(denied_, ElementsAre(2)) << "it cannot be granted before the one that waits already";
   grant(true);
   timer_->pass(seconds(20));
@@ -595,10 +555,8 @@ TEST_F(WaitQueuesTest, OfAWindowTheDenialOfTheFirstIsThatOfTheQueue) {
   retry_after_ = seconds(55);
   std::stop_source stop;
   come({.cost = 10, .stop = stop.get_token()});
-  timer_->run();
   come({.denied = Decision{.retry_after = seconds(5)}});
   come({.timeout = seconds(8)});
-  timer_->run();
   EXPECT_THAT(denied_, ElementsAre(3)) << "it cannot be granted before the first";
   timer_->pass(seconds(3));
   stop.request_stop();
@@ -629,10 +587,8 @@ TEST_F(WaitQueuesTest, ACostThatCanNeverBeAdmittedIsAskedForAtOnce) {
     use(expression, LimitBinding::Kind::kUnits);
     std::stop_source stop;
     come({.stop = stop.get_token()});
-    timer_->run();
     asked();
     come({.cost = 6, .stop = stop.get_token(), .directly = true});
-    timer_->run();
     EXPECT_EQ(asked().size(), std::string_view(expression).ends_with("borrow=yes") ? 0U : 1U);
     stop.request_stop();
     timer_->run();
@@ -647,7 +603,6 @@ TEST_F(WaitQueuesTest, ADenialForeverIsForItsCostOnly) {
   come({.cost = 11});
   come();
   come({.stop = stop.get_token()});
-  timer_->run();
   answer();
   EXPECT_EQ(outcomes_[1].decision.retry_after, kNever);
   stop.request_stop();
@@ -665,11 +620,9 @@ TEST_F(WaitQueuesTest, CallersOfAnotherLimitWaitInAQueueOfTheirOwn) {
   use("fixed_window 9/1m", LimitBinding::Kind::kUnits);
   retry_after_ = seconds(30);
   come({.timeout = seconds(30), .directly = true});
-  timer_->run();
   EXPECT_EQ(store_->asked.size(), 3U) << "it asks directly, and when it joins its empty queue";
   EXPECT_THAT(denied_, IsEmpty()) << "it may be granted before those of the other limit";
   come({.directly = true});
-  timer_->run();
   EXPECT_EQ(store_->asked.size(), 3U) << "it waits behind that of its limit";
   grant(true);
   release();
@@ -683,7 +636,6 @@ TEST_F(WaitQueuesTest, ABlockDeniesTheCallersOfAllLimits) {
   come();
   use("concurrency 2 lease=60s", LimitBinding::Kind::kPermits);
   come();
-  timer_->run();
   queues_->blocked("k", {.retry_after = seconds(1)});
   timer_->run();
   EXPECT_THAT(denied_, UnorderedElementsAre(1, 2));
@@ -719,7 +671,6 @@ TEST_F(ReplacedLimitTest, ItsCallersWaitForTheNewOneInTheirOrder) {
   come();
   come_to_the_kept();
   come();
-  timer_->run();
   EXPECT_THAT(asked(), ElementsAre(1));
   replace();
   EXPECT_THAT(asked(), ElementsAre(1, 2)) << "the first of each queue";
@@ -742,7 +693,6 @@ TEST_F(ReplacedLimitTest, NoCallerOvertakesOneThatAsksMeanwhile) {
     const int second = come();
     const int of_the_kept = come_to_the_kept();
     const int last = come();
-    timer_->run();
     replace();
     granted_.clear();
     answer();
@@ -760,7 +710,6 @@ TEST_F(ReplacedLimitTest, ACallerThatAsksMeanwhileGoesWhenItIsAnswered) {
   answer_later();
   come();
   come_to_the_kept();
-  timer_->run();
   replace();
   EXPECT_EQ(store_->pending(), 1U);
   retry_after_ = kNever;  // Under the former limit.

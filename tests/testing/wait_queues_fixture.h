@@ -37,8 +37,13 @@ class WaitQueuesFixture : public testing::Test {
   void use_permits() { use("concurrency 1 lease=60s", LimitBinding::Kind::kPermits); }
   void use_window() { use("fixed_window 5/1m", LimitBinding::Kind::kUnits); }
   void answer_later() { store_->answers = ScriptedStore::Answers::kWhenTold; }
+  /// Those of a store on another machine, which answers later.
+  void use_shared_permits() {
+    use_permits();
+    answer_later();
+  }
 
-  /// Another caller; its permit is its number.
+  /// Another caller, which has asked or waits when this returns; its permit is its number.
   int come(const Options& options) {
     const int number = ++last_number_;
     AcquireRequest request(
@@ -53,6 +58,7 @@ class WaitQueuesFixture : public testing::Test {
     } else {
       WaitQueues::wait(std::move(request), options.denied, options.stop, done);
     }
+    timer_->run();
     return number;
   }
   int come() { return come(Options{}); }
