@@ -274,7 +274,7 @@ void RemoteWorker::step() {
 
 /// Fails requests that are late.
 void RemoteWorker::expire_late() {
-  const bool is_late_here = Clock::now() > under_way_.front().deadline + kLate;
+  const bool is_late_here = Clock::now() > under_way_.front().deadline + StoreMonitor::kLate;
   // Replies that have arrived count, even if this thread reads them late: the store was in time.
   int events = 0;
   while (events < kMostArrived && context_.asio()->poll_one() != 0) ++events;
@@ -293,8 +293,8 @@ void RemoteWorker::expire(PendingBatch& batch, Clock::time_point now, bool is_la
   for (PendingRequest& request : batch.requests) {
     if (request.batch == nullptr || request.is_late) continue;
     const auto sent_at = router_->sent_at(request);
-    // A request that is late within kLate counts as late.
-    if (sent_at && *sent_at + options_.deadline > now + kLate) {
+    // What is due within kLate is failed along with what is due now.
+    if (sent_at && *sent_at + options_.deadline > now + StoreMonitor::kLate) {
       batch.deadline = std::min(batch.deadline, *sent_at + options_.deadline);
       continue;
     }

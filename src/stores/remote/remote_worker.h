@@ -82,8 +82,6 @@ class Router {
 class RemoteWorker final {
  public:
   using Clock = std::chrono::steady_clock;
-  /// See StoreMonitor. What is due within it is failed along with what is due now.
-  static constexpr std::chrono::milliseconds kLate = StoreMonitor::kLate;
 
   struct Options {
     std::chrono::nanoseconds deadline;
