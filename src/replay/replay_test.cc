@@ -86,22 +86,6 @@ TEST_F(Replay, WarnsOnceOfACostThatIsMoreThanAPermit) {
   EXPECT_EQ(run(choice).err, "");
 }
 
-TEST_F(Replay, WritesTheDecisionOfEachLimit) {
-  ReplayOptions choice = options(directory_.write("in.csv", "time,key,cost\n1.000000001,a,1\n"));
-  choice.limits.push_back("fixed_window  1/1s");
-  choice.decisions = directory_.path("decisions");
-  EXPECT_EQ(run(choice).status, 0);
-  EXPECT_EQ(directory_.read("decisions"),
-            R"({"time_ns":1000000001,"key":"a","cost":1)"
-            R"(,"limit_expr":"token_bucket 1/1s burst=2","allowed":true,"limit":2)"
-            R"(,"remaining":1,"retry_after_ns":0,"reset_after_ns":1000000000,"delay_ns":0})"
-            "\n"
-            R"({"time_ns":1000000001,"key":"a","cost":1)"
-            R"(,"limit_expr":"fixed_window  1/1s","allowed":true,"limit":1)"
-            R"(,"remaining":0,"retry_after_ns":0,"reset_after_ns":999999999,"delay_ns":0})"
-            "\n");
-}
-
 TEST_F(Replay, ADecisionsFileReplaysToItself) {
   ReplayOptions choice =
       options(directory_.write("in", "time,key\n1.25,a\n1.25,a\n1.25,a\n2.5,b\n"));

@@ -19,14 +19,6 @@ using Next = StreamHandler::Next;
 
 using HandlerTest = CommandsTest<still_store>;
 
-TEST_F(HandlerTest, RoundsSecondsUp) {
-  send("CL.THROTTLE user 0 1 2\r\n");
-  *store->clock += 1'999'999'999;
-  EXPECT_EQ(send("CL.THROTTLE user 0 1 2\r\n"), integers({1, 1, 0, 1, 1}));
-  *store->clock += 1;
-  EXPECT_EQ(send("CL.THROTTLE user 0 1 2\r\n"), integers({0, 1, 0, -1, 2}));
-}
-
 TEST_F(HandlerTest, TellsWhetherAPartOfACommandHasCome) {
   for (const std::string_view part :
        {"P", "PING\r\nPIN", "*1\r\n", "*1\r\n$4\r\nPING\r", "MULTI\r\nPING\r\nPI"}) {
@@ -41,19 +33,6 @@ TEST_F(HandlerTest, TellsWhetherAPartOfACommandHasCome) {
   }
   EXPECT_EQ(connection.time_out(),
             "-ERR Protocol error: the rest of the command has not come in time\r\n");
-}
-
-TEST_F(HandlerTest, NamesTheThrottleArgumentAtFault) {
-  const auto error = [this](const std::string& arguments) {
-    const auto reply = send("CL.THROTTLE " + arguments + "\r\n");
-    EXPECT_EQ(connection.progress.next, Next::kNeedMore);
-    return reply;
-  };
-  EXPECT_EQ(error("user +-1 30 60"), "-ERR max_burst is not an integer or out of range\r\n");
-  EXPECT_EQ(error("user 1 1 1 ''"), "-ERR quantity is not an integer or out of range\r\n");
-  EXPECT_EQ(error("user 1 0 60"), "-ERR count must be at least 1\r\n");
-  EXPECT_THAT(error("user 9223372036854775807 1 1"), HasSubstr("max_burst and period"));
-  EXPECT_EQ(store->batches.size(), 0);
 }
 
 TEST_F(HandlerTest, ChecksALimit) {
