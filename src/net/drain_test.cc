@@ -51,19 +51,15 @@ TEST_F(DrainTest, ClosesEachConnectionAfterItsReply) {
 
 // A turn is shorter than what this handler does after each reply, in which it writes nothing.
 TEST(DrainTurns, AReplyCountsAfterTheEndOfItsTurn) {
-  class SlowHandler final : public LineHandler {
-   public:
-    Progress on_data(std::string_view input, std::string& output) override {
-      Progress progress = LineHandler::on_data(input, output);
-      if (!output.empty()) until_ = Clock::now() + milliseconds(2);
-      if (Clock::now() < until_) progress.next = Next::kMore;
-      return progress;
-    }
-
-   private:
-    Clock::time_point until_;
-  };
-  StreamServer server({{any_port(), handlers_of<SlowHandler>(), ""}}, {});
+  const MakeHandler make =
+      handlers_calling([until = Clock::time_point()](LineHandler& lines, std::string_view input,
+                                                     std::string& output) mutable {
+        auto progress = lines.on_data(input, output);
+        if (!output.empty()) until = Clock::now() + milliseconds(2);
+        if (Clock::now() < until) progress.next = StreamHandler::Next::kMore;
+        return progress;
+      });
+  StreamServer server({{any_port(), make, ""}}, {});
   server.start();
   Client client(server.addresses()[0]);
   ASSERT_TRUE(client.echoes("before\n"));

@@ -171,14 +171,5 @@ TEST(ListeningTest, ProbesTcpPeersThatAreSilentForFiveMinutes) {
   EXPECT_LE(hundredths, 300 * 100U);
 }
 
-TEST(ListeningTest, LeavesAFileThatIsNoSocket) {
-  const Address address{Address::Family::kUnix, temporary_path("file"), 0};
-  std::ofstream(address.host) << "precious";
-  EXPECT_EQ(error_of<ListenError>([&] { make_server(address); }),
-            "cannot listen on " + address.text() + ": the file at this path is not a socket");
-  EXPECT_EQ(std::filesystem::file_size(address.host), 8U);
-  std::filesystem::remove(address.host);
-}
-
 }  // namespace
 }  // namespace sluice

@@ -290,20 +290,16 @@ TEST_F(StreamServerTest, HoldsBackWhatAPeerDoesNotReadAndGoesOnWhenItDoes) {
 }
 
 TEST_F(StreamServerTest, ClosesOnlyThePeerForWhichMemoryRunsOut) {
-  class Greedy : public LineHandler {
-   public:
-    Progress on_data(std::string_view input, std::string& output) override {
-      if (input.starts_with("greed")) {
+  const MakeHandler greedy_handlers =
+      handlers_calling([](LineHandler& lines, std::string_view input, std::string& output) {
+        if (!input.starts_with("greed")) return lines.on_data(input, output);
         output += "lost";
         throw std::bad_alloc();
-      }
-      return LineHandler::on_data(input, output);
-    }
-  };
+      });
   std::atomic<bool> no_memory = false;
-  const MakeHandler factory = [&](const AcceptedStream&) {
+  const MakeHandler factory = [&](const AcceptedStream& stream) {
     if (no_memory) throw std::bad_alloc();
-    return std::make_unique<Greedy>();
+    return greedy_handlers(stream);
   };
   serve(factory, {});
   Client modest(address());
@@ -355,27 +351,16 @@ TEST_F(StreamServerTest, BeyondItsReserveAServiceHasConnectionsAsOthersHave) {
 
 // By the thread that accepts: while a client waited for its worker, it would hold a descriptor.
 TEST_F(StreamServerTest, RefusesOneTooManyAlthoughItsWorkerIsBusy) {
-  class Blocking final : public LineHandler {
-   public:
-    Blocking(std::promise<void>& begun, std::shared_future<void> end)
-        : begun_(begun), end_(std::move(end)) {}
-    Progress on_data(std::string_view input, std::string& output) override {
-      if (input.starts_with("block")) {
-        begun_.set_value();
-        end_.wait();
-      }
-      return LineHandler::on_data(input, output);
-    }
-
-   private:
-    std::promise<void>& begun_;
-    std::shared_future<void> end_;
-  };
   std::promise<void> begun;
   std::promise<void> end;
-  const MakeHandler factory = [&, ended = end.get_future().share()](const AcceptedStream&) {
-    return std::make_unique<Blocking>(begun, ended);
-  };
+  const MakeHandler factory =
+      handlers_calling([&](LineHandler& lines, std::string_view input, std::string& output) {
+        if (input.starts_with("block")) {
+          begun.set_value();
+          end.get_future().wait();
+        }
+        return lines.on_data(input, output);
+      });
   StreamServer server({{any_port(), factory, "full\n"}}, {.threads = 2, .max_connections = 2});
   server.start();
   Client first(server.addresses()[0]);
@@ -434,21 +419,15 @@ TEST_F(StreamServerTest, StopSendsAReplyWholeOrNotAtAll) {
 
 // A handler whose replies have two pieces, the second of which never comes.
 TEST_F(StreamServerTest, StopSendsNothingOfAReplyThatDoesNotBecomeWhole) {
-  class Halving : public StreamHandler {
-   public:
-    explicit Halving(std::promise<void>& asked) : asked_(asked) {}
-    Progress on_data(std::string_view input, std::string& output) override {
-      if (input.empty()) return {};
-      output += "half";
-      asked_.set_value();
-      return {.consumed = input.size(), .next = Next::kLater, .is_amid_reply = true};
-    }
-
-   private:
-    std::promise<void>& asked_;
-  };
   std::promise<void> asked;
-  serve(handlers_of<Halving>(asked), {});
+  const MakeHandler halving = handlers_calling([&](LineHandler&, std::string_view input,
+                                                   std::string& output) -> StreamHandler::Progress {
+    if (input.empty()) return {};
+    output += "half";
+    asked.set_value();
+    return {.consumed = input.size(), .next = StreamHandler::Next::kLater, .is_amid_reply = true};
+  });
+  serve(halving, {});
   Client client(address());
   ASSERT_TRUE(client.send("x"));
   asked.get_future().wait();

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -26,27 +27,16 @@ std::unique_ptr<StreamServer> serve(MakeHandler handlers) {
 }
 
 TEST(Turns, ServesOthersWhileOneHasMoreAndMoreToAnswer) {
-  /// Echoes lines, and has more to do after "endless" until the test ends.
-  class EndlessHandler final : public LineHandler {
-   public:
-    explicit EndlessHandler(std::shared_ptr<std::atomic<bool>> is_over)
-        : is_over_(std::move(is_over)) {}
-
-    Progress on_data(std::string_view input, std::string& output) override {
-      const bool begins = input == "endless\n";
-      Progress progress = LineHandler::on_data(input, output);
-      is_endless_ = (is_endless_ || begins) && !*is_over_;
-      if (is_endless_) progress.next = Next::kMore;
-      return progress;
-    }
-
-   private:
-    std::shared_ptr<std::atomic<bool>> is_over_;
-    bool is_endless_ = false;
-  };
-  const auto is_over = std::make_shared<std::atomic<bool>>(false);
+  // Echoes lines, and has more to do after "endless" until the test ends.
+  std::atomic<bool> is_over = false;
   const auto server =
-      serve([=](const AcceptedStream&) { return std::make_unique<EndlessHandler>(is_over); });
+      serve(handlers_calling([&, is_endless = false](LineHandler& lines, std::string_view input,
+                                                     std::string& output) mutable {
+        auto progress = lines.on_data(input, output);
+        is_endless = (is_endless || input == "endless\n") && !is_over;
+        if (is_endless) progress.next = StreamHandler::Next::kMore;
+        return progress;
+      }));
   Client endless(server->addresses()[0]);
   EXPECT_TRUE(endless.send("endless\n"));
   EXPECT_EQ(endless.read(8), "endless\n");
@@ -55,45 +45,34 @@ TEST(Turns, ServesOthersWhileOneHasMoreAndMoreToAnswer) {
   EXPECT_EQ(other.read(6), "other\n");
   EXPECT_TRUE(endless.send("more\n"));
   EXPECT_EQ(endless.read(5), "more\n");
-  *is_over = true;
+  is_over = true;
 }
 
 TEST(Turns, APeerWaitsForOneTurnOfAnother) {
-  struct Turns {
-    int begun = 0;
-    std::function<void()> in_first;
-    std::function<void()> before_second;
-  };
+  int begun = 0;
+  std::function<void()> in_first;
+  std::function<void()> before_second;
   // Answers "slow" after three turns, and everything else with the number of turns until then.
-  class SlowHandler final : public LineHandler {
-   public:
-    explicit SlowHandler(Turns& turns) : turns_(turns) {}
-
-    Progress on_data(std::string_view input, std::string& output) override {
-      if (input != "slow\n") {
-        if (!input.empty()) output += std::to_string(turns_.begun) + "\n";
-        return {.consumed = input.size()};
-      }
-      if (turns_.begun == 1) turns_.before_second();
-      if (++turns_.begun == 1) turns_.in_first();
-      const auto end = std::chrono::steady_clock::now() + milliseconds(2);
-      while (std::chrono::steady_clock::now() < end) {  // Longer than a turn.
-      }
-      if (turns_.begun < 3) return {.next = Next::kMore};
-      return LineHandler::on_data(input, output);
+  const auto server = serve(handlers_calling([&](LineHandler& lines, std::string_view input,
+                                                 std::string& output) -> StreamHandler::Progress {
+    if (input != "slow\n") {
+      if (!input.empty()) output += std::to_string(begun) + "\n";
+      return {.consumed = input.size()};
     }
-
-   private:
-    Turns& turns_;
-  };
-  Turns turns;
-  const auto server = serve(handlers_of<SlowHandler>(turns));
+    if (begun == 1) before_second();
+    if (++begun == 1) in_first();
+    const auto end = std::chrono::steady_clock::now() + milliseconds(2);
+    while (std::chrono::steady_clock::now() < end) {  // Longer than a turn.
+    }
+    if (begun < 3) return {.next = StreamHandler::Next::kMore};
+    return lines.on_data(input, output);
+  }));
   Client slow(server->addresses()[0]);
   Client other(server->addresses()[0]);
   ASSERT_TRUE(other.send("first\n"));
   ASSERT_EQ(other.read(2), "0\n");
-  turns.in_first = [&] { EXPECT_TRUE(other.send("second\n")); };
-  turns.before_second = [&] { EXPECT_EQ(other.read(2), "1\n"); };
+  in_first = [&] { EXPECT_TRUE(other.send("second\n")); };
+  before_second = [&] { EXPECT_EQ(other.read(2), "1\n"); };
   ASSERT_TRUE(slow.send("slow\n"));
   EXPECT_EQ(slow.read(5), "slow\n");
 }

@@ -8,9 +8,11 @@
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "net/stream_server.h"
 #include "testing/peer.h"
@@ -59,6 +61,28 @@ class CountingLineHandler : public LineHandler {
  private:
   std::atomic<std::size_t>& answered_;
 };
+
+/// Does what a function does, which each connection has a copy of.
+class CallingHandler final : public LineHandler {
+ public:
+  /// `lines` does as a LineHandler does.
+  using OnData =
+      std::function<Progress(LineHandler& lines, std::string_view input, std::string& output)>;
+  explicit CallingHandler(OnData on_data) : on_data_(std::move(on_data)) {}
+
+  Progress on_data(std::string_view input, std::string& output) override {
+    LineHandler lines;
+    return on_data_(lines, input, output);
+  }
+
+ private:
+  OnData on_data_;
+};
+inline MakeHandler handlers_calling(CallingHandler::OnData on_data) {
+  return [on_data = std::move(on_data)](const AcceptedStream&) {
+    return std::make_unique<CallingHandler>(on_data);
+  };
+}
 
 /// Makes a `Handler` of these arguments for each connection.
 template <class Handler, class... Arguments>
