@@ -58,8 +58,9 @@ struct StoreHealth {
   std::uint64_t late_here = 0;
 
   /// Requests that a server answered with an error, since it has no memory left, waits for its
-  /// replicas, refuses this user or lacks a slot, or since the key holds something else. The store
-  /// may be up nevertheless.
+  /// replicas, refuses this user or lacks a slot, or since the key holds something else; or
+  /// requests that a memory store refused, since it has no room for their limit. The store may be
+  /// up.
   std::uint64_t refused = 0;
   /// The last such error, after the name of the server, without the key: "redis 10.0.0.7:6379: OOM
   /// command not allowed when used memory > 'maxmemory'."

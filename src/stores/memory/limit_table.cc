@@ -201,7 +201,8 @@ bool LimitTable::has_room(std::size_t bytes, std::size_t sixteenths_kept, std::s
          in_use + rows + kMaxLimits / 16 * sixteenths_kept <= kMaxLimits;
 }
 
-void LimitTable::refuse() const {
+void LimitTable::refuse() {
+  refusals_.fetch_add(1, std::memory_order_relaxed);
   throw StoreError(
       "memory store: there is no room for another limit: " + std::to_string(rows_ - free_.size()) +
       " are in use or have keys that are not fresh");

@@ -115,6 +115,9 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
     /// What other threads may still judge by, each until it unlocks the shard that it has locked.
     std::unique_ptr<const std::vector<AnyPart>> retired;
   };
+  /// How often open() has found no room.
+  std::uint64_t refusals() const { return refusals_.load(std::memory_order_relaxed); }
+
   /// As Store::replace_space().
   Opened open(const LimitDefinition& limit, const Space* held);
 
@@ -254,7 +257,7 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
 
   // The following functions need mutex_.
   bool has_room(std::size_t bytes, std::size_t sixteenths_kept = 0, std::size_t rows = 1) const;
-  [[noreturn]] void refuse() const;
+  [[noreturn]] void refuse();
   LimitId add_row(std::string name, const PartList& parts);
   LimitId numbers_row(LimitId space, const PartList& parts);
   LimitId add_numbers(LimitId space, Lists& lists, const PartList& parts, std::size_t bytes);
@@ -269,6 +272,7 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
   void let_go(const MemorySpace& space);
 
   const std::size_t max_bytes_;
+  std::atomic<std::uint64_t> refusals_{0};
   HashSecret secret_;
   std::atomic<Room> room_{Room::kAmple};
   std::array<std::atomic<Chunk*>, (kMaxLimits + 1) / kRowsAtOnce> chunks_{};

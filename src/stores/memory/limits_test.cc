@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "sluice/health.h"
 #include "testing/memory_keys.h"
 
 namespace sluice::memory {
@@ -48,10 +49,18 @@ TEST(Limits, ThatHaveAKeyThatDeniesAreNotForgotten) {
 TEST(Limits, AreRefusedIfThereIsNoRoom) {
   MemoryStore store({.max_bytes = kMiB, .table = {}});
   LimitedKeys named(store, "token_bucket 1/1d", "named");
+  const auto health = [&store] {
+    StoreHealth now;
+    store.add_health(now);
+    return now;
+  };
+  EXPECT_EQ(health().refused, 0U);
   const std::size_t opened = open_until_refused(store, 20'000);
   EXPECT_GT(opened, 3'000U);
   EXPECT_LT(opened, 20'000U);
   EXPECT_THROW(LimitedKeys(store, "token_bucket 9/1d"), StoreError);
+  EXPECT_EQ(health().refused, 2U);
+  EXPECT_EQ(health().refusal, "there is no room for another limit");
   for (std::size_t i = 0; i < opened; ++i) {
     LimitedKeys keys(store, numbered("token_bucket 1/1d", i));
     ASSERT_FALSE(keys.take("a", store.now()).allowed) << "limit " << i << " was forgotten";

@@ -137,6 +137,8 @@ void MemoryStore::add_health(StoreHealth& health) const {
   health.state = StoreHealth::State::kUp;
   health.evicted = counters().evicted.load(std::memory_order_relaxed);
   health.without_room = counters().without_room.load(std::memory_order_relaxed);
+  health.refused = table_.limits().refusals();
+  if (health.refused != 0) health.refusal = "there is no room for another limit";
 }
 
 }  // namespace sluice

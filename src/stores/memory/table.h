@@ -71,6 +71,7 @@ class Table {
   Table& operator=(const Table&) = delete;
 
   LimitTable& limits() { return *limits_; }
+  const LimitTable& limits() const { return *limits_; }
 
   /// The place of a key that the caller has hashed with the table's secret.
   Place place_of(const MemorySpace& space, const KeyHash& key) const {
