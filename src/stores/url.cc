@@ -106,6 +106,10 @@ void StoreUrl::read_authority(std::string_view authority) {
   if (const std::size_t at = authority.rfind('@'); at != authority.npos) {
     std::string_view who = authority.substr(0, at);
     authority.remove_prefix(at + 1);
+    // A list in which each host has a user would otherwise name the last host alone.
+    if (who.find('@') != who.npos) {
+      fail("user and password stand once, before the first host; an '@' in them is written %40");
+    }
     user_ = decode(cut(who, ':'), "the user");
     password_ = decode(who, "the password");
   }

@@ -104,6 +104,8 @@ TEST(StoreUrl, SaysWhatIsWrong) {
            {"r://a?b=1&&", "'' is not an option=value"},
            {"r://a?b=1&c=2&b=1", "the option 'b' is given twice"},
            {"r://a/b@c", "an '@' is written %40"},
+           {"r://u:p@a:1,v:q@b:2", "stand once, before the first host"},
+           {"r://u:p@ss@a", "an '@' in them is written %40"},
        }) {
     EXPECT_THAT(error_of_url(wrong.url), HasSubstr(wrong.error)) << wrong.url;
   }
