@@ -26,6 +26,15 @@ void CommandQueue::add(std::unique_ptr<Command> command, TimePoint now) {
   in_flight_.push_back({std::move(command), replies, begin, sent_before_ + output_.size(), now});
 }
 
+// A thread may have got no processor time since it added them: the server is not to blame for that.
+void CommandQueue::begin_sending(TimePoint now) {
+  for (auto added = in_flight_.rbegin(); added != in_flight_.rend(); ++added) {
+    if (added->begin < handed_over_) break;
+    added->since = now;
+  }
+  handed_over_ = sent_before_ + output_.size();
+}
+
 void CommandQueue::sent(std::size_t bytes) {
   sent_ += bytes;
   assert(sent_ <= output_.size());
@@ -65,7 +74,7 @@ std::unique_ptr<Command> CommandQueue::answered() {
 
 std::optional<CommandQueue::TimePoint> CommandQueue::waiting_since() const {
   if (in_flight_.empty()) return std::nullopt;
-  return in_flight_.front().added;
+  return in_flight_.front().since;
 }
 
 std::pair<std::unique_ptr<Command>, Loss> CommandQueue::lose(bool all_sent) {

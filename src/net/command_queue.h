@@ -33,7 +33,7 @@ class CommandQueue final {
   std::string_view unsent() const { return std::string_view(output_).substr(sent_); }
   /// The caller gives all of unsent() to the socket now. Replies to it may arrive before sent() is
   /// called.
-  void begin_sending() { handed_over_ = sent_before_ + output_.size(); }
+  void begin_sending(TimePoint now);
   void sent(std::size_t bytes);
 
   /// room() is where to put received bytes; received() says how many there were.
@@ -55,7 +55,8 @@ class CommandQueue final {
 
   /// The number of commands whose last reply has not arrived.
   std::size_t in_flight() const { return in_flight_.size(); }
-  /// When the oldest command in flight was added.
+  /// When the oldest command in flight was given to the socket; if it was not yet, when it was
+  /// added.
   std::optional<TimePoint> waiting_since() const;
 
   /// Removes the oldest command in flight, and returns it with what is known about it. With
@@ -68,7 +69,7 @@ class CommandQueue final {
     std::size_t replies;  // Still to come.
     std::size_t begin;    // Where it begins and ends in the stream of all bytes ever sent.
     std::size_t end;
-    TimePoint added;
+    TimePoint since;  // See waiting_since().
   };
 
   std::size_t bytes_sent() const { return sent_before_ + sent_; }

@@ -49,7 +49,7 @@ void receive(CommandQueue& queue, std::string_view bytes) {
 }
 
 void send_all(CommandQueue& queue) {
-  queue.begin_sending();
+  queue.begin_sending(at(2));
   queue.sent(queue.unsent().size());
 }
 
@@ -82,11 +82,29 @@ TEST(CommandQueueTest, TellsWhatWasSentFromWhatWasNot) {
               ElementsAre(Loss::kMayBeExecuted, Loss::kMayBeExecuted, Loss::kMayBeExecuted));
 }
 
+// This process may be stopped before it sends a command: for that time the server is not silent.
+TEST(CommandQueueTest, ACommandWaitsForItsReplySinceItWasHandedOver) {
+  CommandQueue queue = make_queue();
+  EXPECT_EQ(queue.waiting_since(), std::nullopt);
+  queue.add(words("first\n"), at(1));
+  EXPECT_EQ(queue.waiting_since(), at(1)) << "a socket that takes no bytes is silence, too";
+  queue.begin_sending(at(300));
+  EXPECT_EQ(queue.waiting_since(), at(300));
+  queue.sent(3);
+  queue.add(words("second\n"), at(301));
+  queue.begin_sending(at(600));
+  EXPECT_EQ(queue.waiting_since(), at(300)) << "it was handed over already";
+  receive(queue, "1\n");
+  EXPECT_EQ(queue.next_reply(), "1\n");
+  EXPECT_NE(queue.answered(), nullptr);
+  EXPECT_EQ(queue.waiting_since(), at(600));
+}
+
 TEST(CommandQueueTest, AReplyToACommandThatIsNotHandedOverIsAnError) {
   for (const bool handed_over : {true, false}) {
     CommandQueue queue = make_queue();
     queue.add(words("command\n"), at(1));
-    if (handed_over) queue.begin_sending();
+    if (handed_over) queue.begin_sending(at(2));
     receive(queue, "1\n");
     EXPECT_EQ(queue.next_reply(), "1\n");
     EXPECT_EQ(queue.answered() != nullptr, handed_over);

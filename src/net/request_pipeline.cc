@@ -171,8 +171,8 @@ IoTask<void> RequestPipeline::State::send() {
       continue;
     }
     boost::system::error_code error;
-    queue_->begin_sending();
     sending_since_ = Clock::now();
+    queue_->begin_sending(*sending_since_);
     if (!silence_.is_set()) silence_.set_at(*sending_since_ + options_.silence_timeout);
     const std::size_t bytes = co_await stream_->send(queue_->unsent(), error);
     sending_since_.reset();
