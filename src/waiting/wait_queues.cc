@@ -352,7 +352,10 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
       waits_since_ = now;
       return finish(waiter, outcome);
     }
-    if (!waits_here(*waiter)) return move(waiter);
+    if (!waits_here(*waiter)) {
+      is_replaced_ = true;  // Those behind it follow at once, or the next one would ask before it.
+      return move(waiter);
+    }
     const bool may_wait = !waiter->is_last_try && can_wait(request, outcome, now);
     const bool binds_here =
         request.claims.size() == 1 || outcome.decision.binding == request.waits_for;

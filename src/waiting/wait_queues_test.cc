@@ -705,6 +705,20 @@ TEST_F(ReplacedLimitTest, NoCallerOvertakesOneThatAsksMeanwhile) {
   }
 }
 
+TEST_F(ReplacedLimitTest, NoCallerOvertakesOneThatIsAnsweredBeforeItsQueueIsTold) {
+  answer_later();
+  use_two_limiters();
+  for (int i = 0; i < 3; ++i) come();
+  binding_->set_limit(Limit("concurrency 2 lease=60s", "limit"));
+  answer();
+  EXPECT_THAT(asked(), ElementsAre(1, 1)) << "in the new queue";
+  queues_->limit_replaced();
+  timer_->run();
+  grant(true);
+  while (store_->pending() > 0) answer();
+  EXPECT_THAT(granted_, ElementsAre(1, 2, 3));
+}
+
 TEST_F(ReplacedLimitTest, ACallerThatAsksMeanwhileGoesWhenItIsAnswered) {
   use_two_limiters();
   answer_later();
