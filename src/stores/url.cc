@@ -149,8 +149,10 @@ void StoreUrl::read_options(std::string_view query) {
     const std::string_view pair = cut(query, '&');
     const std::size_t equals = pair.find('=');
     if (equals == pair.npos) {
-      const bool hidden = !options_.empty() && options_.back().name.ends_with("password");
-      fail("'" + (hidden ? "***" : printable(pair)) + "' is not an option=value");
+      // After an option it may belong to a password.
+      fail((options_.empty() ? "'" + printable(pair) + "'"
+                             : "what follows the option '" + options_.back().name + "'") +
+           " is not an option=value");
     }
     std::string name = printable(pair.substr(0, equals));
     for (const Option& option : options_) {
@@ -279,7 +281,21 @@ void StoreUrl::finish() const {
 }
 
 void StoreUrl::fail(const std::string& message) const {
-  throw StoreError("store '" + text_ + "': " + printable(message));
+  throw StoreError("store '" + known_text() + "': " + printable(message));
+}
+
+// An option that is not known may be a misspelt password, which may extend to the end.
+std::string StoreUrl::known_text() const {
+  std::string_view rest = text_;
+  std::string known(cut(rest, '?'));
+  for (char separator = '?'; !rest.empty(); separator = '&') {
+    const std::string_view pair = cut(rest, '&');
+    const std::string_view name = pair.substr(0, pair.find('='));
+    const bool is_known = std::ranges::find(known_, name) != known_.end();
+    known += separator + std::string(is_known ? pair : name);
+    if (!is_known) return known + (name == pair ? "" : "=***");
+  }
+  return known;
 }
 
 }  // namespace sluice

@@ -82,7 +82,8 @@ class StoreUrl {
   /// Throws StoreError for the first option that has not been read, and lists the known ones.
   void finish() const;
 
-  /// Throws StoreError with the URL and this message, on one line.
+  /// Throws StoreError with the URL, as far as its options are known, and this message, on one
+  /// line.
   [[noreturn]] void fail(const std::string& message) const;
 
  private:
@@ -95,6 +96,7 @@ class StoreUrl {
   void read_authority(std::string_view authority);
   void read_host(std::string_view host);
   void read_options(std::string_view query);
+  std::string known_text() const;
   std::string decode(std::string_view escaped, std::string_view what) const;
   const std::string* find(std::string_view name);
   std::int64_t read_duration(std::string_view name, std::string_view value,

@@ -13,6 +13,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
+using testing::StartsWith;
 
 std::string error_of_url(std::string_view url) {
   return error_of([&] { StoreUrl read(url); });
@@ -101,7 +102,7 @@ TEST(StoreUrl, SaysWhatIsWrong) {
            {"r://a/%00", "in the path a zero byte cannot be"},
            {"r://a?b=%0", "in the option 'b' a '%'"},
            {"r://a?b", "'b' is not an option=value"},
-           {"r://a?b=1&&", "'' is not an option=value"},
+           {"r://a?b=1&&", "what follows the option 'b' is not an option=value"},
            {"r://a?b=1&c=2&b=1", "the option 'b' is given twice"},
            {"r://a/b@c", "an '@' is written %40"},
            {"r://u:p@a:1,v:q@b:2", "stand once, before the first host"},
@@ -116,7 +117,7 @@ TEST(StoreUrl, SaysWhatIsWrongWithAnOption) {
   EXPECT_EQ(error_of([&] {
               url.whole_option("size", {2, 9});
             }),
-            "store '" + url.text() + "': size is a whole number from 2 to 9");
+            "store 'x:?size=5k&big=***': size is a whole number from 2 to 9");
   EXPECT_THAT(error_of([&] { url.whole_option("big", {1, 17}); }), HasSubstr("from 1 to 17"));
   const OptionRange range{1'000'000, 60'000'000'000};
   for (const auto* name : {"deadline", "late", "never"}) {
@@ -165,16 +166,34 @@ TEST(StoreUrl, ShowsNoPassword) {
   EXPECT_EQ(StoreUrl("r://u:p@h/a?sentinel_user=s&sentinel_password=hunter2").text(),
             "r://u:***@h/a?sentinel_user=s&sentinel_password=***");
   // Separators that should have been escaped, together with other errors.
-  for (const auto* url :
-       {"redis://bob:hunter2@h:x", "redis://bob:hunter2@h?a", "redis://bob:hunter2/@h",
-        "redis://bob:7/hunter2@h/0", "redis://bob:?hunter2@h", "redis://bob:7?hunter2&x@h",
-        "redis://bob:a@hunter2@@h,", "redis:bob:hunter2@h", "redis:/bob:hunter2@h",
-        "redis//bob:hunter2@h", "hunter2@h", "redis://bob:%hunter2@h", "redis://bob,hunter2@h,",
-        "unix:///a?password=x&hunter2", "unix:///a?password=hunter2@", "u:/a?password=%hunter2",
-        "u://h?sentinel_password=x&hunter2", "u://h?password=x@hunter2",
-        "u://h?password=hunter2:x@y"}) {
+  for (const auto* url : {"redis://bob:hunter2@h:x",
+                          "redis://bob:hunter2@h?a",
+                          "redis://bob:hunter2/@h",
+                          "redis://bob:7/hunter2@h/0",
+                          "redis://bob:?hunter2@h",
+                          "redis://bob:7?hunter2&x@h",
+                          "redis://bob:a@hunter2@@h,",
+                          "redis:bob:hunter2@h",
+                          "redis:/bob:hunter2@h",
+                          "redis//bob:hunter2@h",
+                          "hunter2@h",
+                          "redis://bob:%hunter2@h",
+                          "redis://bob,hunter2@h,",
+                          "unix:///a?password=x&hunter2",
+                          "unix:///a?password=hunter2@",
+                          "u:/a?password=%hunter2",
+                          "u://h?sentinel_password=x&hunter2",
+                          "u://h?password=x@hunter2",
+                          "u://h?password=hunter2:x@y",
+                          "u://h:x?passwrod=hunter2",
+                          "u://h?passwrod=x&hunter2"}) {
     EXPECT_THAT(error_of_url(url), AllOf(Not(""), Not(HasSubstr("hunter2")))) << url;
   }
+  StoreUrl misspelt("redis://h?deadline=1ms&passwrod=hunter2&x=hunter2");
+  misspelt.text_option("deadline");
+  misspelt.text_option("x");
+  EXPECT_THAT(error_of([&] { misspelt.finish(); }),
+              StartsWith("store 'redis://h?deadline=1ms&passwrod=***': there is no option"));
 }
 
 TEST(StoreUrl, TheMessageIsOneLine) {
