@@ -91,9 +91,10 @@ class SLUICE_EXPORT StoreError : public std::runtime_error {
 ///
 /// Decision::source says which of these answered.
 ///
-/// Throws StoreError; its message contains no password. A child process must not use its parent's
-/// store after fork(); it must open its own. It may let go of the parent's, and exit; if that
-/// store is on another machine, its memory and connections stay until the child ends.
+/// Throws StoreError, also if the system has no thread or descriptor left; its message contains no
+/// password. A child process must not use its parent's store after fork(); it must open its own. It
+/// may let go of the parent's, and exit; if that store is on another machine, its memory and
+/// connections stay until the child ends.
 SLUICE_EXPORT std::shared_ptr<Store> open_store(std::string_view url);
 
 }  // namespace sluice

@@ -111,7 +111,13 @@ bool is_remote(const StoreUrl& url) {
 }
 
 std::shared_ptr<Store> open_bare_store(StoreUrl& url, const StoreOptions& options) {
-  return find_row(url).open(url, options);
+  try {
+    return find_row(url).open(url, options);
+  } catch (const StoreError&) {
+    throw;
+  } catch (const std::runtime_error& error) {  // The system starts no thread for it.
+    url.fail("it cannot be opened: " + std::string(error.what()));
+  }
 }
 
 std::shared_ptr<Store> open_bare_store(std::string_view text, const StoreOptions& options) {

@@ -2,10 +2,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <string>
 #include <vector>
 
+#include "testing/child_process.h"
 #include "testing/error_of.h"
 #include "testing/limited_keys.h"
 
@@ -50,6 +53,19 @@ TEST(OpenBareStore, SaysWhatIsWrongWithAUrl) {
     EXPECT_THAT(refusal_of(wrong.url), HasSubstr(wrong.error));
     EXPECT_THAT(refusal_of(wrong.url), HasSubstr("'" + std::string(wrong.url) + "'"));
   }
+}
+
+TEST(OpenBareStore, SaysThatTheSystemStartsNoThread) {
+  if (::geteuid() != 0) return;  // Only root becomes another user.
+  const int status = in_child_process([] {
+    constexpr ::uid_t kNoOthers = 64'998;  // A user without other processes.
+    const ::rlimit one{.rlim_cur = 1, .rlim_max = 1};
+    if (::setrlimit(RLIMIT_NPROC, &one) != 0 || ::setuid(kNoOthers) != 0) return false;
+    return refusal_of("redis://h") ==
+               "store 'redis://h': it cannot be opened: Resource temporarily unavailable" &&
+           refusal_of("memcached://h").starts_with("store 'memcached://h': it cannot be opened");
+  });
+  EXPECT_EQ(status, 0);
 }
 
 // Takes from new keys until there is no room. Returns all decisions before that.
