@@ -1,9 +1,10 @@
 #include "limiter/open_store.h"
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <mutex>
 #include <utility>
+#include <vector>
 
 #include "core/read_number.h"
 #include "limiter/store_observer.h"
@@ -48,15 +49,13 @@ class StoreDeleter {
   // child could wait for it for ever. Its connections are the parent's.
   static void keep(FallbackStore* store) {
     struct Kept {
-      FallbackStore* const store;
-      Kept* next;
+      std::mutex mutex;
+      std::vector<FallbackStore*> stores;
     };
     // Keeps them in reach: else they would look like lost memory.
-    static constinit std::atomic<Kept*> newest{nullptr};
-    auto* const kept = new Kept{store, newest.load()};
-    while (!newest.compare_exchange_weak(kept->next, kept)) {
-      // Another thread was faster.
-    }
+    static constinit PerProcess<Kept> of_process;
+    const std::lock_guard lock(of_process.get().mutex);
+    of_process.get().stores.push_back(store);
   }
 
   const std::uint64_t generation_ = fork_generation();
