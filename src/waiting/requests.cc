@@ -57,28 +57,25 @@ bool exceeds_timeout(const AcquireRequest& request, const AcquireOutcome& denied
   return is_denial_final(parts[denied.decision.binding]);
 }
 
-/// What to ask the store now, and the outcome as far as it is known before the answer.
-struct Attempt {
-  AcquireOutcome outcome;
-  boost::container::small_vector<Request, 1> requests = {};
-};
+using Requests = boost::container::small_vector<Request, 1>;
 
-// Refers to the request.
-Attempt make_attempt(const AcquireRequest& request, TimerQueue::TimePoint now) {
+// What to ask the store now; refers to the request. Sets the outcome as far as it is known before
+// the answer.
+Requests to_ask(const AcquireRequest& request, TimerQueue::TimePoint now, AcquireOutcome& outcome) {
   const auto left = request.until == TimerQueue::kEndOfTime ? std::chrono::nanoseconds::max()
                                                             : request.until - now;
-  Attempt attempt{
-      .outcome = {.permit = request.permit, .asked_at = now, .wakings = WaitingCallers::wakings()}};
+  outcome = {.permit = request.permit, .asked_at = now, .wakings = WaitingCallers::wakings()};
+  Requests requests;
   for (const AcquireClaim& claim : request.claims) {
     const BoundLimit& bound = claim.binding->bound();
-    attempt.outcome.bounds.push_back(&bound);
-    Request& asked = attempt.requests.emplace_back(bound.request(claim.key));
+    outcome.bounds.push_back(&bound);
+    Request& asked = requests.emplace_back(bound.request(claim.key));
     asked.cost = claim.cost;
     asked.permit = request.permit;
     asked.most_denial_age_ns = request.most_denial_age.count();
     if (!request.is_for_permit()) asked.patience_ns = std::max<std::int64_t>(0, left.count());
   }
-  return attempt;
+  return requests;
 }
 
 // Called with each outcome.
@@ -102,11 +99,10 @@ PermitId new_permit_id() {
 }
 
 AcquireOutcome ask_now(AcquireRequest& request, TimerQueue::TimePoint now) {
-  Attempt attempt = make_attempt(request, now);
-  AcquireOutcome& outcome = attempt.outcome;
+  AcquireOutcome outcome;
+  const Requests requests = to_ask(request, now, outcome);
   try {
     const LimitBinding& binding = *request.claim().binding;
-    const auto& requests = attempt.requests;
     const std::span<const Request> asked(requests.data(), requests.size());
     // decide() fills in the decision also where it throws: it says whether the request was sent.
     if (asked.size() == 1) {
@@ -118,16 +114,16 @@ AcquireOutcome ask_now(AcquireRequest& request, TimerQueue::TimePoint now) {
     outcome.error = std::current_exception();
   }
   reclaim_unanswered(request, outcome, nullptr);
-  return std::move(outcome);
+  return outcome;
 }
 
 void ask_later(AcquireRequest& request, const std::shared_ptr<TimerQueue>& timer,
                std::function<void(const AcquireOutcome&)> then) {
-  Attempt attempt = make_attempt(request, timer->now());
-  const auto& requests = attempt.requests;
+  AcquireOutcome outcome;
+  const Requests requests = to_ask(request, timer->now(), outcome);
   const auto mode = requests.size() == 1 ? Batch::Mode::kEach : Batch::Mode::kTogether;
-  const auto answered = [&request, timer, then, outcome = attempt.outcome](
-                            std::span<const Decision> decisions, const std::string& error) mutable {
+  const auto answered = [&request, timer, then, outcome](std::span<const Decision> decisions,
+                                                         const std::string& error) mutable {
     outcome.decision = decisions[0];
     if (outcome.decision.source == Source::kUnavailable) {
       outcome.error =
@@ -140,8 +136,8 @@ void ask_later(AcquireRequest& request, const std::shared_ptr<TimerQueue>& timer
     ask_on_timer(request.claim().binding->store(), {requests.data(), requests.size()}, timer,
                  answered, mode);
   } catch (const std::invalid_argument&) {
-    attempt.outcome.error = std::current_exception();
-    timer->post([then = std::move(then), outcome = attempt.outcome] { then(outcome); });
+    outcome.error = std::current_exception();
+    timer->post([then = std::move(then), outcome] { then(outcome); });
   }
 }
 
