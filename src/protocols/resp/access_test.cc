@@ -97,6 +97,10 @@ TEST_F(AccessTest, AsksAgainOnceTheUserIsRemoved) {
   current.replace(std::make_shared<const Access::Users>(changed));
   EXPECT_EQ(connection_.send("PING\r\nAUTH gateway rotated\r\nPING\r\n"),
             std::string(kNoAuthReply) + "+OK\r\n+PONG\r\n");
+  EXPECT_EQ(connection_.send("MULTI\r\nPING\r\n"), "+OK\r\n+QUEUED\r\n");
+  current.replace(std::make_shared<const Access::Users>(users()));
+  EXPECT_EQ(connection_.send("EXEC\r\nAUTH gateway secret\r\nPING\r\n"),
+            std::string(kNoAuthReply) + "+OK\r\n+PONG\r\n");
 }
 
 // Its user is removed while the store decides the first of the keys.

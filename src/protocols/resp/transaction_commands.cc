@@ -6,6 +6,14 @@
 #include "protocols/resp/commands.h"
 
 namespace sluice::resp {
+namespace {
+
+void end_transaction(Peer& peer) {
+  peer.transaction.clear();
+  peer.mode = Mode::kRun;
+}
+
+}  // namespace
 
 void run_multi(CommandContext& context, Arguments) {
   if (context.peer.mode == Mode::kQueue) {
@@ -19,8 +27,7 @@ void run_exec(CommandContext& context, Arguments) {
   Peer& peer = context.peer;
   if (peer.mode != Mode::kQueue) return context.reply().error("ERR EXEC without MULTI");
   if (peer.transaction.is_aborted()) {
-    peer.transaction.clear();
-    peer.mode = Mode::kRun;
+    end_transaction(peer);
     return context.reply().error("EXECABORT Transaction discarded because of previous errors.");
   }
   context.reply().array(peer.transaction.size());
@@ -30,8 +37,7 @@ void run_exec(CommandContext& context, Arguments) {
 void run_discard(CommandContext& context, Arguments) {
   Peer& peer = context.peer;
   if (peer.mode != Mode::kQueue) return context.reply().error("ERR DISCARD without MULTI");
-  peer.transaction.clear();
-  peer.mode = Mode::kRun;
+  end_transaction(peer);
   context.reply().simple("OK");
 }
 
@@ -50,7 +56,14 @@ void queue_command(CommandContext& context, Arguments arguments, std::string_vie
   Peer& peer = context.peer;
   assert(!arguments.empty() && peer.mode == Mode::kQueue);
   const Command* const command = resolve_command(context, arguments);
-  if (command == nullptr) return peer.transaction.abort();
+  if (command == nullptr) {
+    peer.transaction.abort();
+    // As in Redis, an EXEC that is refused ends the transaction. Otherwise a client whose user has
+    // been removed could not log in again: AUTH would be queued.
+    const Command* const refused = find_command(arguments[0]);
+    if (refused != nullptr && refused->name == "EXEC") end_transaction(peer);
+    return;
+  }
   if ((command->flags & kImmediate) != 0) return command->run(context, arguments);
   if (peer.transaction.is_aborted()) return context.reply().simple("QUEUED");
   if (peer.transaction.add(sent)) return context.reply().simple("QUEUED");

@@ -80,6 +80,8 @@ TEST_F(TransactionTest, RefusesWhatRedisRefuses) {
   EXPECT_EQ(send("WATCH a\r\n"), "-ERR WATCH inside MULTI is not allowed\r\n");
   EXPECT_EQ(send("UNWATCH\r\n"), kQueued);
   EXPECT_EQ(send("EXEC\r\n"), "*1\r\n+OK\r\n");
+  EXPECT_EQ(send("MULTI\r\nEXEC now\r\nPING\r\n"),
+            "+OK\r\n-ERR wrong number of arguments for 'exec' command\r\n+PONG\r\n");
 }
 
 TEST_F(TransactionTest, QueuesAtMostAThousandCommands) {
