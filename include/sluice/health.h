@@ -20,7 +20,8 @@ namespace sluice {
 struct StoreHealth {
   /// Whether requests can reach the store.
   enum class State : std::uint8_t {
-    kConnecting,  ///< No server has answered or failed to answer yet.
+    kConnecting,  ///< Not all servers have answered yet since the store was opened, and none has
+                  ///< failed to answer.
     kUp,          ///< All servers that the store uses are connected.
     kDown,        ///< At least one cannot be used: `reason` says which one and why.
   };

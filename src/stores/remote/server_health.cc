@@ -18,7 +18,9 @@ ServerHealth::ServerHealth(std::string server, std::chrono::nanoseconds deadline
       deadline_(deadline),
       late_(server_ + " did not answer within " + format_duration(deadline.count())),
       silent_(server_ + " has not answered for a while"),
-      monitor_(monitor) {}
+      monitor_(monitor) {
+  if (monitor_ != nullptr) monitor_->add(*this);
+}
 
 ServerHealth::~ServerHealth() {
   if (monitor_ != nullptr) monitor_->forget(*this);

@@ -6,15 +6,23 @@
 
 namespace sluice {
 
+void StoreMonitor::add(const ServerHealth& server) {
+  const std::lock_guard lock(mutex_);
+  servers_.try_emplace(&server);
+}
+
 void StoreMonitor::on_up(const ServerHealth& server) {
   const std::lock_guard lock(mutex_);
-  servers_[&server].why.clear();
+  Server& known = servers_[&server];
+  known.is_known = true;
+  known.why.clear();
   update_state();
 }
 
 void StoreMonitor::on_down(const ServerHealth& server, std::string_view why) {
   const std::lock_guard lock(mutex_);
   Server& lost = servers_[&server];
+  lost.is_known = true;
   if (lost.why.empty()) lost.number = ++losses_;
   lost.why = why;
   update_state();
@@ -32,19 +40,21 @@ void StoreMonitor::set_obstacle(std::string_view why) {
   update_state();
 }
 
-/// While all servers are between two connections, the last state stays. Of several that are down,
-/// the one that was lost last is told.
+/// While all servers are between two connections, or one has not been connected yet, the last state
+/// stays. Of several that are down, the one that was lost last is told.
 /// REQUIRES: mutex_ is held.
 void StoreMonitor::update_state() {
   const Server* down = nullptr;
+  bool are_known = !servers_.empty();
   for (const auto& [health, server] : servers_) {
+    are_known = are_known && server.is_known;
     const bool is_later = down == nullptr || server.number > down->number;
     if (!server.why.empty() && is_later) down = &server;
   }
   if (down != nullptr || !obstacle_.empty()) {
     told_.reason = down != nullptr ? down->why : obstacle_;
     set_state(State::kDown);
-  } else if (!servers_.empty()) {
+  } else if (are_known) {
     set_state(State::kUp);
   }
 }

@@ -38,6 +38,8 @@ class StoreMonitor final {
 
   explicit StoreMonitor(std::chrono::nanoseconds deadline) : deadline_(deadline) {}
 
+  /// The store uses this server from now on, and is about to connect to it.
+  void add(const ServerHealth& server);
   /// The server is connected.
   void on_up(const ServerHealth& server);
   /// Requests do not wait for this server any more.
@@ -98,6 +100,7 @@ class StoreMonitor final {
   int in_time_in_a_row_ = 0;
   bool is_late_ = false;
   struct Server {
+    bool is_known = false;     // It has answered, or failed to answer.
     std::string why;           // It is down; empty if it is up.
     std::uint64_t number = 0;  // That of its loss.
   };

@@ -35,6 +35,17 @@ TEST_F(StoreMonitorTest, ANewStoreIsConnecting) {
   EXPECT_EQ(health().deadline, 10ms);
 }
 
+TEST_F(StoreMonitorTest, AStoreIsUpOnceAllItsServersAre) {
+  ServerHealth two("two", 10ms, &monitor_);
+  one_.on_up();
+  EXPECT_EQ(health().state, State::kConnecting);
+  two.on_up();
+  EXPECT_EQ(health().state, State::kUp);
+  ServerHealth three("three", 10ms, &monitor_);
+  one_.on_up();
+  EXPECT_EQ(health().state, State::kUp) << "a server that is added is not lost";
+}
+
 TEST_F(StoreMonitorTest, AStoreIsDownAsLongAsOneOfItsServersIs) {
   ServerHealth two("two", 10ms, &monitor_);
   one_.on_up();
