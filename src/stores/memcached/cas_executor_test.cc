@@ -145,6 +145,32 @@ class CasExecutorTest : public testing::Test {
 class ImpatientCasExecutorTest : public CasExecutorTest {
  protected:
   ImpatientCasExecutorTest() : CasExecutorTest(0ns) {}
+
+  // Asks for these requests and for what comes late; `by_the_deadline` happens on the worker thread
+  // before they are answered. Returns the first decision.
+  Decision ask_late(const std::vector<Request>& asked, LateAnswers& wanted,
+                    const std::function<void()>& by_the_deadline) {
+    Decision decision;
+    std::atomic<bool> is_answered = false;
+    on_worker([&] {
+      auto batch = std::make_unique<Batch>(asked, Batch::Mode::kEach, kNow);
+      batch->outer.store = &wanted;
+      batch->completion = [&](const Batch& answered) {
+        decision = answered.decisions()[0];
+        is_answered = true;
+      };
+      worker_.submit(std::move(batch));
+      worker_.context().post(by_the_deadline);
+    });
+    while (!is_answered) on_worker([] {});
+    return decision;
+  }
+  // On the worker thread: what is next goes out.
+  void send_next() {
+    std::string output;
+    call_ = connection().next_command();
+    call_->write(output);
+  }
 };
 
 TEST_F(CasExecutorTest, AKeyThatWasWrittenByALaterClockIsNoticed) {
@@ -312,20 +338,7 @@ TEST_F(ImpatientCasExecutorTest, ALateReplyAnswersNoRequest) {
 // It is not executed, and the value says what is left.
 TEST_F(ImpatientCasExecutorTest, ALateReadTellsWhatIsLeft) {
   LateAnswers wanted;
-  std::atomic<bool> is_answered = false;
-  const std::vector<Request> asked{request("k", 2), request("k", 2)};
-  on_worker([&] {
-    auto batch = std::make_unique<Batch>(asked, Batch::Mode::kEach, kNow);
-    batch->outer.store = &wanted;
-    batch->completion = [&](const Batch&) { is_answered = true; };
-    worker_.submit(std::move(batch));
-    worker_.context().post([&] {  // What has happened by the deadline.
-      std::string output;
-      call_ = connection().next_command();
-      call_->write(output);
-    });
-  });
-  while (!is_answered) on_worker([] {});
+  ask_late({request("k", 2), request("k", 2)}, wanted, [&] { send_next(); });
   answer(value(2, 7));
   EXPECT_TRUE(is_quiet());
   ASSERT_EQ(wanted.all.size(), 1U) << "one for each key is enough";
@@ -341,29 +354,14 @@ TEST_F(ImpatientCasExecutorTest, ALateWriteTellsWhatWasDecided) {
   const auto answer_late = [&](const std::function<void(Command&)>& end) {
     key += 'k';  // Another one each time, which has to be read.
     LateAnswers wanted;
-    Decision decision;
-    std::atomic<bool> is_answered = false;
     std::vector<Decision> sizes(1);
     Request asked = request(key);
     asked.parts = sizes;
-    on_worker([&] {
-      auto batch = std::make_unique<Batch>(std::span(&asked, 1), Batch::Mode::kEach, kNow);
-      batch->outer.store = &wanted;
-      batch->completion = [&](const Batch& answered) {
-        decision = answered.decisions()[0];
-        is_answered = true;
-      };
-      worker_.submit(std::move(batch));
-      worker_.context().post([&] {  // What has happened by the deadline.
-        std::string output;
-        call_ = connection().next_command();
-        call_->write(output);
-        std::exchange(call_, nullptr)->on_reply(value(2, 7));
-        call_ = connection().next_command();
-        call_->write(output);
-      });
+    const Decision decision = ask_late({asked}, wanted, [&] {
+      send_next();
+      std::exchange(call_, nullptr)->on_reply(value(2, 7));
+      send_next();
     });
-    while (!is_answered) on_worker([] {});
     EXPECT_EQ(decision.taken, kTakenLater);
     on_worker([&] { end(*std::exchange(call_, nullptr)); });
     EXPECT_TRUE(is_quiet());
