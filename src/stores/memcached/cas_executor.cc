@@ -203,8 +203,9 @@ bool CasExecutor::read_state(KeyEntry& key, const MetaReply& reply) {
   if (reply.code == Code::kMiss) return true;
   key.judged_token = reply.token;
   if (state_.read(reply.text, *key.waiting.front().requests[0].limit)) return true;
-  const std::string refusal =
-      key.connection.name() + ": a value is damaged, or none that this store has written";
+  const std::string refusal = key.connection.name() +
+                              ": the value of the key is damaged, or none that this store has "
+                              "written";
   while (!key.waiting.empty()) {
     const PendingRequest& first = key.waiting.front();
     if (first.requests[0].operation == Operation::kReset && !first.is_late) return true;

@@ -214,7 +214,8 @@ TEST_F(MemcachedStoreTest, AForeignValueFailsAlone) {
   const std::array requests{keys.request("a"), keys.request("bad"), keys.request("b")};
   std::array<Decision, 3> decisions;
   const std::string error = error_of([&] { store_.decide(requests, kStoreTime, decisions); });
-  EXPECT_THAT(error, AllOf(HasSubstr("a value is damaged"), HasSubstr("(key 'sluice:login:bad')")));
+  EXPECT_THAT(error, AllOf(HasSubstr("the value of the key is damaged"),
+                           HasSubstr("(key 'sluice:login:bad')")));
   EXPECT_EQ(decisions[0].remaining, 4);
   EXPECT_EQ(decisions[1].source, Source::kUnavailable);
   EXPECT_FALSE(decisions[1].allowed);
