@@ -45,10 +45,28 @@ std::string without_password_option(std::string_view url) {
   return printable(url.substr(0, url.find('=', option) + 1)) + "***";
 }
 
+// The ':' of the first server that is followed by no port: by a password, if "@host" is missing.
+std::size_t find_wrong_port(std::string_view url) {
+  const std::size_t slashes = url.find("://");
+  if (slashes == url.npos) return url.npos;
+  const std::size_t end = std::min(url.find_first_of("/?", slashes + 3), url.size());
+  for (std::size_t begin = slashes + 3; begin < end;) {
+    const std::size_t next = std::min(url.find(',', begin), end);
+    const bool is_ipv6 = url[begin] == '[';
+    const std::size_t colon = url.find(':', is_ipv6 ? std::min(url.find(']', begin), next) : begin);
+    if (colon < next && url.find_first_not_of("0123456789", colon + 1) < next) return colon;
+    begin = next + 1;
+  }
+  return url.npos;
+}
+
 // The password of an invalid URL may be anywhere before its last '@', and that of an option may
 // extend to the end. So all of that is hidden: too much rather than too little.
 std::string without_password(std::string_view url) {
   const std::size_t at = url.rfind('@');
+  if (const auto colon = find_wrong_port(url); at == url.npos && colon != url.npos) {
+    return printable(url.substr(0, colon + 1)) + "***";
+  }
   if (at == url.npos) return without_password_option(url);
   const std::size_t slashes = url.find("://");
   std::size_t begin = slashes < at ? slashes + 3 : std::min(at, url.find(':') + 1);

@@ -160,6 +160,7 @@ TEST(StoreUrl, ShowsNoPassword) {
   EXPECT_EQ(StoreUrl("redis://:hunter2@h").text(), "redis://:***@h");
   EXPECT_EQ(StoreUrl("redis://hunter2@h").text(), "redis://***@h");
   EXPECT_EQ(StoreUrl("redis://h:1/0").text(), "redis://h:1/0");
+  EXPECT_EQ(StoreUrl("r://[::1]:1,[::1],h?a=b:c").text(), "r://[::1]:1,[::1],h?a=b:c");
   EXPECT_EQ(StoreUrl("unix:///a?db=1&password=hunter2&x=y").text(), "unix:///a?db=1&password=***");
   EXPECT_EQ(StoreUrl("unix://u:p@/a?password=hunter2").text(), "unix://u:***@/a?password=***");
   EXPECT_EQ(StoreUrl("redis://bob:hunter2&password=@h").text(), "redis://bob:***");
@@ -186,7 +187,12 @@ TEST(StoreUrl, ShowsNoPassword) {
                           "u://h?password=x@hunter2",
                           "u://h?password=hunter2:x@y",
                           "u://h:x?passwrod=hunter2",
-                          "u://h?passwrod=x&hunter2"}) {
+                          "u://h?passwrod=x&hunter2",
+                          "redis://bob:hunter2",
+                          "redis://:hunter2",
+                          "redis://bob:a/hunter2",
+                          "r://[::1]:1,b:hunter2",
+                          "r://[::1]:hunter2"}) {
     EXPECT_THAT(error_of_url(url), AllOf(Not(""), Not(HasSubstr("hunter2")))) << url;
   }
   StoreUrl misspelt("redis://h?deadline=1ms&passwrod=hunter2&x=hunter2");
