@@ -36,13 +36,18 @@ void look(const std::shared_ptr<TimerQueue>& timer, const std::weak_ptr<Store>& 
 
 std::vector<StoreEvent> StoreEvents::since_last(const StoreHealth& health, TimePoint now) {
   using State = StoreHealth::State;
+  using Kind = StoreEvent::Kind;
   std::vector<StoreEvent> events;
+  const auto tell = [&](Kind kind, const std::string& what) {
+    events.push_back(
+        {.kind = kind, .message = "the store " + store_ + " " + what, .health = health});
+  };
   const bool was_lost = health.times_lost != last_.times_lost;
   if (was_lost && last_.state == State::kDown) {
-    events.push_back(event(StoreEvent::Kind::kUp, health, "is back"));
+    tell(Kind::kUp, "is back");
   }
   if (was_lost || (health.state == State::kDown && is_new_reason(health.reason, now))) {
-    events.push_back(event(StoreEvent::Kind::kDown, health, "is lost: " + health.reason));
+    tell(Kind::kDown, "is lost: " + health.reason);
     if (was_lost || now >= reasons_until_) {
       told_reasons_.clear();
       reasons_until_ = now + kQuiet;
@@ -51,44 +56,35 @@ std::vector<StoreEvent> StoreEvents::since_last(const StoreHealth& health, TimeP
   }
   if (health.state == State::kUp && (was_lost || last_.state != State::kUp)) {
     const bool was_down = health.times_lost != 0;
-    events.push_back(event(StoreEvent::Kind::kUp, health, was_down ? "is back" : "is connected"));
+    tell(Kind::kUp, was_down ? "is back" : "is connected");
   }
   was_up_ = was_up_ || health.state == State::kUp;
   if (health.times_late != last_.times_late) {
-    events.push_back(
-        event(StoreEvent::Kind::kLate, health,
-              "answers later than the deadline of " + format_duration(health.deadline.count()) +
-                  ": after up to " + in_milliseconds(health.late_round_trip) + "; deadline=" +
-                  format_duration(health.sufficient_deadline.count()) + " would be enough"));
+    tell(Kind::kLate, "answers later than the deadline of " +
+                          format_duration(health.deadline.count()) + ": after up to " +
+                          in_milliseconds(health.late_round_trip) + "; deadline=" +
+                          format_duration(health.sufficient_deadline.count()) + " would be enough");
   }
   if (health.refused != last_.refused) {
     const bool is_new = begins(refused_until_, now);
     if (is_new || (health.refusal != told_refusal_ && now >= refusal_until_)) {
-      events.push_back(
-          event(StoreEvent::Kind::kRefused, health, "refuses requests: " + health.refusal));
+      tell(Kind::kRefused, "refuses requests: " + health.refusal);
       told_refusal_ = health.refusal;
       refusal_until_ = now + kQuiet;
     }
   }
   if (health.clock_behind != last_.clock_behind && begins(behind_until_, now)) {
-    events.push_back(event(StoreEvent::Kind::kClock, health,
-                           "has keys ahead of the clock: " + health.late_clock + " is behind by " +
-                               in_milliseconds(health.clock_lag)));
+    tell(Kind::kClock, "has keys ahead of the clock: " + health.late_clock + " is behind by " +
+                           in_milliseconds(health.clock_lag));
   }
   const bool is_full = health.evicted != last_.evicted || health.without_room != last_.without_room;
   if (is_full && begins(full_until_, now)) {
-    events.push_back(event(StoreEvent::Kind::kFull, health,
-                           "is full: so far " + std::to_string(health.evicted) +
-                               " keys were evicted and " + std::to_string(health.without_room) +
-                               " requests for new keys found no room"));
+    tell(Kind::kFull, "is full: so far " + std::to_string(health.evicted) +
+                          " keys were evicted and " + std::to_string(health.without_room) +
+                          " requests for new keys found no room");
   }
   last_ = health;
   return events;
-}
-
-StoreEvent StoreEvents::event(StoreEvent::Kind kind, const StoreHealth& health,
-                              const std::string& what) const {
-  return {.kind = kind, .message = "the store " + store_ + " " + what, .health = health};
 }
 
 bool StoreEvents::is_new_reason(const std::string& reason, TimePoint now) const {

@@ -22,7 +22,6 @@ class StoreEvents final {
   std::vector<StoreEvent> since_last(const StoreHealth& health, TimePoint now);
 
  private:
-  StoreEvent event(StoreEvent::Kind kind, const StoreHealth& health, const std::string& what) const;
   /// Whether to report that the store is lost for another reason than those that were told.
   bool is_new_reason(const std::string& reason, TimePoint now) const;
   /// Whether to report a condition that holds now: not if it was reported before and has not paused
