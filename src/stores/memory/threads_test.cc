@@ -81,30 +81,6 @@ TEST(Threads, ListsInBothOrdersAreAllOrNothing) {
   EXPECT_EQ(other.peek("a", kStart).remaining, 200);
 }
 
-TEST(Threads, NeverHoldMorePermitsThanTheLimit) {
-  MemoryStore store(small_store());
-  constexpr int kPermits = 3;
-  LimitedKeys keys(store, "concurrency 3 lease=1h");
-  std::atomic<int> held{0};
-  std::atomic<int> wrong{0};
-  std::atomic<int> given{0};
-  on_threads([&](std::size_t thread) {
-    for (PermitId i = 1; i <= 20'000; ++i) {
-      const PermitId id = i * kThreads + thread;
-      if (!keys.permit(Operation::kTake, "a", kStart, id).allowed) continue;
-      wrong += ++held > kPermits ? 1 : 0;
-      ++given;
-      if (i % 7 == 0) std::this_thread::yield();
-      if (i % 5 == 0) wrong += keys.permit(Operation::kRenew, "a", kStart, id).allowed ? 0 : 1;
-      --held;
-      wrong += keys.permit(Operation::kRelease, "a", kStart, id).allowed ? 0 : 1;
-    }
-  });
-  EXPECT_EQ(wrong, 0);
-  EXPECT_GT(given, 0);
-  EXPECT_EQ(keys.peek("a", kStart).remaining, kPermits);
-}
-
 // Some threads block, charge and take what remains while others take.
 TEST(Threads, BlockAndTakeWhatRemainsOfOneKey) {
   MemoryStore store(small_store());
