@@ -239,6 +239,14 @@ TEST_P(EveryStore, RejectsAListWithPermits) {
   EXPECT_EQ(subject.ask({.cost = 0}).remaining, 5);
 }
 
+TEST_P(EveryStore, RejectsAListThatDoesNotTake) {
+  const Scenario scenario{.limits = {{{.count = 5, .window_ns = 10}}}, .events = {}};
+  Subject subject(GetParam(), scenario);
+  const std::vector<Event> charge{{.operation = Operation::kCharge}};
+  EXPECT_THROW(subject.ask_all(charge), std::invalid_argument);
+  EXPECT_EQ(subject.ask({.cost = 0}).remaining, 5);
+}
+
 TEST_P(EveryStore, RejectsAListThatIsTooLong) {
   Scenario scenario;
   std::vector<Event> list;

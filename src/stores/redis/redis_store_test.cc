@@ -16,7 +16,6 @@
 #include "net/tls_client.h"
 #include "servers/await.h"
 #include "servers/certificates.h"
-#include "testing/error_of.h"
 #include "testing/redis_limited.h"
 
 namespace sluice::redis {
@@ -145,21 +144,6 @@ TEST(RedisStore, NamesWhatAServerSaysUntilTheDeadline) {
   EXPECT_THAT(limited.submit("k").get().error, testing::HasSubstr(": BUSY "));
   EXPECT_EQ(server.command({"SCRIPT", "KILL"}), "OK");
   script.join();
-}
-
-TEST(RedisStore, RefusesListsThatDoNotTake) {
-  const RedisServer server;
-  Limited bucket(options_for(server), "token_bucket 5/1m");
-  Limited permits(options_for(server), "concurrency 5");
-  Request request = bucket.request("k");
-  request.operation = Operation::kCharge;
-  EXPECT_THROW(bucket.store().decide_all({&request, 1}, kStoreTime), std::invalid_argument);
-  const Request permit = permits.request("k");
-  EXPECT_EQ(error_of<std::invalid_argument>([&] {
-              permits.store().decide_all({&permit, 1}, kStoreTime);
-            }),
-            "permits are acquired one by one");
-  EXPECT_EQ(server.command({"DBSIZE"}), "0");
 }
 
 // Two stores on one server, as two processes have them, each asked by two threads. They compete
