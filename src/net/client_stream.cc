@@ -158,7 +158,7 @@ IoTask<std::string> ClientStream::open(IoSocket::endpoint_type address) {
   }
   if (!tls_client_) co_return std::string();
   step_ = Step::kAgreeingOnTls;
-  tls_.emplace(socket_, *tls_client_->context());
+  tls_.emplace(socket_, *endpoint_.tls->current());
   tls_client_->prepare(tls_->native_handle());
   is_plain_ = false;
   if (has_spoken_tls_) {

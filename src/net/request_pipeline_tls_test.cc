@@ -147,8 +147,9 @@ TEST_F(RequestPipelineTlsTest, SpeaksToAServerWhoseCertificateIsForItsAddress) {
 
 // A zone names a network interface of this machine.
 TEST_F(RequestPipelineTlsTest, AnAddressIsCheckedWithoutItsZone) {
-  TlsClient client({.host = "fe80::1%lo", .port = 1, .tls = trusting().endpoint.tls});
-  const std::unique_ptr<SSL, decltype(&SSL_free)> ssl(SSL_new(client.context()->native_handle()),
+  const auto tls = trusting().endpoint.tls;
+  const TlsClient client({.host = "fe80::1%lo", .port = 1, .tls = tls});
+  const std::unique_ptr<SSL, decltype(&SSL_free)> ssl(SSL_new(tls->current()->native_handle()),
                                                       SSL_free);
   client.prepare(ssl.get());
   char* const checked = X509_VERIFY_PARAM_get1_ip_asc(SSL_get0_param(ssl.get()));

@@ -71,9 +71,9 @@ std::shared_ptr<ssl::context> TlsContext::current() {
   return context_;
 }
 
-TlsClient::TlsClient(const Endpoint& endpoint) : tls_(endpoint.tls) {
-  assert(tls_ != nullptr);
-  const TlsOptions& tls = tls_->options;
+TlsClient::TlsClient(const Endpoint& endpoint) {
+  assert(endpoint.tls != nullptr);
+  const TlsOptions& tls = endpoint.tls->options;
   server_name_ = tls.server_name.empty() ? endpoint.host : tls.server_name;
   if (!endpoint.unix_path.empty()) server_name_ = tls.server_name;
   if (server_name_.empty() && !tls.insecure) {
@@ -89,7 +89,7 @@ TlsClient::TlsClient(const Endpoint& endpoint) : tls_(endpoint.tls) {
   // No certificate names a zone of this machine, and OpenSSL takes no address with one.
   if (name_is_address_) server_name_.resize(std::min(server_name_.find('%'), server_name_.size()));
   try {
-    tls_->current();
+    endpoint.tls->current();
   } catch (const std::runtime_error& error) {
     refuse(endpoint, error.what());
   }

@@ -25,8 +25,9 @@ class TlsContext final {
 
   const TlsOptions options;
 
-  /// With the files as they are now, which are read if they have changed; where they cannot be
-  /// used, as they were. Throws std::runtime_error, one sentence, if they never could be used.
+  /// Called before each TLS handshake. With the files as they are now, which are read if they have
+  /// changed; where they cannot be used, as they were. Throws std::runtime_error, one sentence, if
+  /// they never could be used.
   std::shared_ptr<boost::asio::ssl::context> current();
 
  private:
@@ -44,8 +45,6 @@ class TlsClient final {
   /// is no name to check: one sentence that says which.
   explicit TlsClient(const Endpoint& endpoint);
 
-  /// Called before each TLS handshake: see TlsContext.
-  std::shared_ptr<boost::asio::ssl::context> context() { return tls_->current(); }
   /// Sets the server name to request and to check. Called for each new stream before its TLS
   /// handshake.
   void prepare(SSL* ssl) const;
@@ -54,7 +53,6 @@ class TlsClient final {
   std::string refusal(SSL* ssl) const;
 
  private:
-  const std::shared_ptr<TlsContext> tls_;
   std::string server_name_;
   bool name_is_address_ = false;
 };
