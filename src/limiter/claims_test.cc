@@ -24,12 +24,19 @@ using namespace std::chrono_literals;
 /// hours.
 class ClaimsTest : public AcquireFixture {
  protected:
-  std::future<Decision> acquire(const std::string& at, std::stop_token stop) {
-    return std::async(std::launch::async, [this, at, stop] {
-      return acquire_all({{host_, at}, {total_, ""}}, kForever, stop);
+  /// Another caller, which waits at this limit when this returns.
+  std::future<Decision> wait_at(const Limiter& limiter, const std::string& host,
+                                std::stop_token stop) {
+    const std::size_t others = waiting_callers(*store_, limiter.limit());
+    auto caller = std::async(std::launch::async, [this, host, stop] {
+      return acquire_all({{host_, host}, {total_, ""}}, kForever, stop);
     });
+    await_waiting(limiter, others + 1);
+    return caller;
   }
-  std::future<Decision> acquire(const std::string& at) { return acquire(at, stop_.get_token()); }
+  std::future<Decision> wait_at(const Limiter& limiter, const std::string& host) {
+    return wait_at(limiter, host, stop_.get_token());
+  }
 
   /// After ten seconds it is stopped.
   Decision answer_to(std::future<Decision>& caller) {
@@ -74,8 +81,7 @@ TEST_F(ClaimsTest, DeniesAtOnceWhatWouldTakeTooLong) {
 
 TEST_F(ClaimsTest, WaitsForTheClaimThatDeniesAndIsWokenByARefund) {
   host_.check("a");
-  auto first = acquire("a");
-  await_waiting(host_, 1);
+  auto first = wait_at(host_, "a");
   EXPECT_EQ(waiting_callers(*store_, total_.limit()), 0U);
   host_.refund("a", 1);
   EXPECT_TRUE(first.get().allowed);
@@ -84,8 +90,7 @@ TEST_F(ClaimsTest, WaitsForTheClaimThatDeniesAndIsWokenByARefund) {
 
 TEST_F(ClaimsTest, GoesToTheQueueOfAnotherClaimThatDenies) {
   host_.check("a");
-  auto first = acquire("a");
-  await_waiting(host_, 1);
+  auto first = wait_at(host_, "a");
   total_.check("", 2);
   host_.refund("a", 1);
   await_waiting(total_, 1);
@@ -98,16 +103,13 @@ TEST_F(ClaimsTest, GoesToTheQueueOfAnotherClaimThatDenies) {
 
 TEST_F(ClaimsTest, AreServedInOrder) {
   total_.check("", 2);
-  auto first = acquire("a");
-  await_waiting(total_, 1);
-  auto second = acquire("b");
-  await_waiting(total_, 2);
+  auto first = wait_at(total_, "a");
+  auto second = wait_at(total_, "b");
   total_.refund("", 1);
   EXPECT_TRUE(first.get().allowed);
   await_waiting(total_, 1);
   EXPECT_EQ(host_.peek("b").remaining, 1);
-  auto third = acquire("c");
-  await_waiting(total_, 2);
+  auto third = wait_at(total_, "c");
   total_.refund("", 1);
   EXPECT_TRUE(second.get().allowed);
   total_.refund("", 1);
@@ -131,8 +133,7 @@ TEST_F(ClaimsTest, AStoppedCallerReturnsReservedUnits) {
 TEST_F(ClaimsTest, ALateGrantIsReturnedAndWakesTheWaitersOfEachClaim) {
   total_.check("", 2);
   std::stop_source stop;
-  auto stopped = acquire("a", stop.get_token());
-  await_waiting(total_, 1);
+  auto stopped = wait_at(total_, "a", stop.get_token());
   store_->answers = ScriptedStore::Answers::kWhenTold;
   total_.refund("", 1);
   ASSERT_TRUE(store_->await_pending(1));
@@ -155,8 +156,7 @@ TEST_F(ClaimsTest, ALateGrantIsReturnedAndWakesTheWaitersOfEachClaim) {
 TEST_F(ClaimsTest, EachIsToldWhichOfItsOwnClaimsDenies) {
   total_.check("", 2);
   std::stop_source stop;
-  auto second_of_two = acquire("a", stop.get_token());
-  await_waiting(total_, 1);
+  auto second_of_two = wait_at(total_, "a", stop.get_token());
   auto first_of_two = std::async(std::launch::async, [&] {
     return acquire_all({{total_, ""}, {host_, "b"}}, kForever, stop.get_token());
   });
@@ -172,8 +172,7 @@ TEST_F(ClaimsTest, EachIsToldWhichOfItsOwnClaimsDenies) {
 
 TEST_F(ClaimsTest, ABlockDeniesAllThatWaitForItsKey) {
   total_.check("", 2);
-  auto both = acquire("a");
-  await_waiting(total_, 1);
+  auto both = wait_at(total_, "a");
   auto alone = std::async(std::launch::async, [&] { return total_.acquire(""); });
   await_waiting(total_, 2);
   total_.block("", 9h);
@@ -191,12 +190,9 @@ TEST_F(ClaimsTest, ABlockDeniesAllThatWaitForItsKey) {
 // They wait in the queue of the total, and are told of their host, whether they are first or not.
 TEST_F(ClaimsTest, ABlockOfAnotherClaimDeniesThoseThatWait) {
   total_.check("", 2);
-  auto first = acquire("a");
-  await_waiting(total_, 1);
-  auto second = acquire("a");
-  await_waiting(total_, 2);
-  auto other = acquire("b");
-  await_waiting(total_, 3);
+  auto first = wait_at(total_, "a");
+  auto second = wait_at(total_, "a");
+  auto other = wait_at(total_, "b");
   host_.block("a", 9h);
   for (std::future<Decision>* blocked : {&first, &second}) {
     const Decision denied = answer_to(*blocked);
@@ -219,8 +215,7 @@ TEST_F(ClaimsTest, AnEventOfAnotherClaimLetsThoseThatWaitAskAgain) {
       [&] { host_.set_limit(Limit("fixed_window 2/3h anchor=first", "host")); }};
   for (const auto& happens : events) {
     total_.charge("", 2);
-    auto both = acquire("a");
-    await_waiting(total_, 1);
+    auto both = wait_at(total_, "a");
     refund_elsewhere(total_, 2);
     happens();
     ASSERT_TRUE(answer_to(both).allowed);
@@ -291,8 +286,7 @@ TEST_F(ClaimsTest, RefuseClaimsThatCannotBeDecidedTogether) {
 
   // Also while the store is not asked, since other callers wait.
   total_.check("", 2);
-  auto first = acquire("a");
-  await_waiting(total_, 1);
+  auto first = wait_at(total_, "a");
   EXPECT_THROW(acquire_all({{total_, ""}, {host_, "b"}, {host_, "b"}}, 1ms), std::invalid_argument);
   total_.refund("", 1);
   EXPECT_TRUE(first.get().allowed);
