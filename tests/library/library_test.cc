@@ -172,8 +172,10 @@ TEST(Library, SaysWhyAStoreCannotBeOpened) {
                             {"memory:?full=maybe", "full is deny or allow"},
                             {"memory:?on_failure=deny", "there is no option 'on_failure'"},
                             {"memory:?size=1", "there is no option 'size'"}}) {
-    EXPECT_THAT(error_of([&] { open_store(wrong.url); }),
-                AllOf(HasSubstr("'" + std::string(wrong.url) + "'"), HasSubstr(wrong.fault)));
+    // The value of an option that is not known is not shown.
+    const std::string url = wrong.url;
+    EXPECT_THAT(error_of([&] { open_store(url); }),
+                AllOf(HasSubstr("'" + url.substr(0, url.find('='))), HasSubstr(wrong.fault)));
   }
 }
 
