@@ -230,6 +230,16 @@ TEST_F(FallbackToldTest, ABlockThatAnotherProcessEndedIsOver) {
   EXPECT_EQ(admitted(kStart), 0) << "what was told before this block does not end it";
 }
 
+TEST_F(FallbackToldTest, AllThatWasChargedHereIsChargedBackAlsoOfABlockedKey) {
+  wrap({.local_share = 2}, "fixed_window 10/1h");
+  inner_->lose_all();
+  decide({.cost = 6, .operation = Operation::kCharge}, kStart);
+  decide({.operation = Operation::kBlock, .duration_ns = kHourNs}, kStart);
+  find_again();
+  decide({.cost = 0}, kStart);
+  EXPECT_EQ(decide_elsewhere({.cost = 0}, kStart).remaining, 4);
+}
+
 // The raised number leaves more than was used, but the store said that nothing remained.
 TEST_F(FallbackToldTest, ABlockThatStandsOutlastsARaisedLimit) {
   wrap({}, "fixed_window 10/1h");

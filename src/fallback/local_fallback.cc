@@ -166,10 +166,10 @@ LocalFallback::Due LocalFallback::due(const Request& request, std::int64_t units
   for (std::size_t i = 0; i < peeks.size(); ++i) {
     const AnyPart& part = request.limit->parts[i];
     const std::int64_t quota = numbers_of(part).quota;
-    // Nothing remains of a key that is blocked, which does not tell what counts.
+    // Nothing remains of a key that is blocked, which does not tell what counts: it may be all.
     const bool is_known = is_bucket(part) || peeks[i].remaining > 0;
-    const std::int64_t here = is_known ? units_counting(part, peeks[i]) : quota;
-    counting = std::max(counting, ceil_divide(here, shares_));
+    const std::int64_t here = units_counting(part, peeks[i]);
+    counting = std::max(counting, is_known ? ceil_divide(here, shares_) : units);
     if (is_bucket(part) && peeks.size() > 1) least_bucket = std::min(least_bucket, quota);
   }
   if (counting == 0) return {.lost = units};
