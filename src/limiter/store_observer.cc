@@ -59,7 +59,7 @@ std::vector<StoreEvent> StoreEvents::since_last(const StoreHealth& health, TimeP
     tell(Kind::kUp, was_down ? "is back" : "is connected");
   }
   was_up_ = was_up_ || health.state == State::kUp;
-  if (health.times_late != last_.times_late) {
+  if (health.times_late != last_.times_late && begins(late_until_, now)) {
     tell(Kind::kLate, "answers later than the deadline of " +
                           format_duration(health.deadline.count()) + ": after up to " +
                           in_milliseconds(health.late_round_trip) + "; deadline=" +

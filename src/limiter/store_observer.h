@@ -30,7 +30,8 @@ class StoreEvents final {
 
   const std::string store_;
   StoreHealth last_;
-  // Until then, kRefused, kFull and kClock are not reported again.
+  // Until then, kLate, kRefused, kFull and kClock are not reported again.
+  TimePoint late_until_ = TimePoint::min();
   TimePoint refused_until_ = TimePoint::min();
   TimePoint full_until_ = TimePoint::min();
   TimePoint behind_until_ = TimePoint::min();

@@ -119,6 +119,12 @@ TEST_F(StoreEventsTest, LatenessIsReportedWithASufficientDeadline) {
                           "to 12ms; deadline=23ms would be enough"));
   health_.late_replies = 100;
   EXPECT_THAT(messages(), IsEmpty());
+  now_ += 59s;
+  ++health_.times_late;
+  EXPECT_THAT(messages(), IsEmpty()) << "it is late again and again";
+  now_ += 1min;
+  ++health_.times_late;
+  EXPECT_THAT(messages().size(), 1U);
 }
 
 TEST_F(StoreEventsTest, AFullStoreIsToldAgainOnlyAfterAQuietMinute) {
