@@ -240,12 +240,11 @@ std::string Server::reload(const ServerOptions& options) {
   require_same(options.snapshot == parts_->snapshot, "the snapshot");
   std::vector<Listening> listening = read_addresses(options, parts_->passed_sockets);
   TlsServers tls = make_tls_servers(listening);
+  auto& users = parts_->context->access().users();
+  const bool changes_users = options.users != *users.get();
   parts_->streams->replace(parts_->services_of(listening, tls), [&] {
     parts_->context->replace_limits(options.limits);  // May throw: nothing has changed then.
-    auto& users = parts_->context->access().users();
-    if (options.users != *users.get()) {
-      users.replace(std::make_shared<const Access::Users>(options.users));
-    }
+    if (changes_users) users.replace(std::make_shared<const Access::Users>(options.users));
     parts_->context->set_admin_apart(has_admin(listening));
     parts_->context->client_rules().replace(
         std::make_shared<const ClientRules>(options.client_rules));
@@ -255,6 +254,9 @@ std::string Server::reload(const ServerOptions& options) {
   parts_->note_certificates();
   std::string changes = limit_changes(parts_->limits, options.limits.named);
   parts_->limits = options.limits.named;
+  if (changes_users) {
+    changes += "; the users have changed (" + counted(options.users.size(), "user") + ")";
+  }
   parts_->context->slow_decisions().set_threshold(options.log.slow);
   warn_of_options(options, parts_->listening, parts_->log);
   return changes;

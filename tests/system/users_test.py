@@ -147,6 +147,8 @@ class Users(SystemTest):
             text = read_text(self.path)
             write_text(self.path, text.replace(self.line, line))
             self.server.await_output("reloaded: ")
+            self.assertRegex(self.server.output(),
+                             r"limits are the same; the users have changed \(\d+ users\)")
             self.assertIn("NOAUTH", str(connection.ask("PING")))
             self.assertEqual(connection.ask("AUTH", "gateway", token), "OK")
             self.assertEqual(connection.ask("PING"), "PONG")
