@@ -133,7 +133,8 @@ struct StoreEvent {
                ///< Reported again while the store is lost if the reason has changed, at most once a
                ///< minute, or four times a minute until the store is connected for the first time.
     kLate,     ///< Eight successive replies came after the deadline. Reported once, and again only
-               ///< after eight successive replies were in time and a minute without such replies.
+               ///< after eight successive replies were in time, if no such series began in the
+               ///< minute before.
     kRefused,  ///< A server has refused a request: see StoreHealth::refusal. Reported once, and
                ///< again only after a minute without a refusal or, at most once a minute, if the
                ///< error is another one.

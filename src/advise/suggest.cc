@@ -177,8 +177,9 @@ std::vector<Suggestion> describe(const Choice& choice, const Ranking& ranking) {
            "costly, and expect that clients of good will are denied now and then."),
       make("balanced", choice.balanced, why_balanced(choice, ranking)),
       make("lenient", choice.lenient,
-           is_net ? "Would have denied nothing in this data, but denies what asks for more than "
-                    "that. Start with it where a wrong denial is worse than much load."
+           is_net ? "Would have denied nothing in this data; it denies only keys that ask for more "
+                    "than any key did here. Start with it where a wrong denial is worse than much "
+                    "load."
                   : "Room for more growth than balanced. Start with it where a wrong denial costs "
                     "more than a load, and come closer step by step."),
   };

@@ -80,8 +80,8 @@ void wake(WaitQueues& queues, const Request& request, std::uint64_t begun, const
 
 void require_reset(std::string_view key, const Decision& answer) {
   if (answer.source == Source::kStore) return;
-  throw StoreError("the store did not answer: the key '" + printable(key, 64) +
-                   "' may be reset there or not");
+  throw StoreError("the store has not confirmed the reset of the key '" + printable(key, 64) +
+                   "': it may or may not have reset it");
 }
 
 // What decide() would have thrown.

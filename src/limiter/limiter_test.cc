@@ -201,7 +201,7 @@ TEST_F(AsyncTest, AResetThatIsNotAnsweredIsAnError) {
   inner_->lose_all();
   limiter.async_reset(std::string("k"), tell_done());
   inner_->answer_all();
-  EXPECT_THAT(last_sentence(), HasSubstr("'k' may be reset there or not"));
+  EXPECT_THAT(last_sentence(), HasSubstr("the key 'k': it may or may not have reset it"));
   limiter.async_reset("evil\n\x1b[31m" + std::string(3'000, 'x'), tell_done());
   inner_->answer_all();
   EXPECT_THAT(last_sentence(), HasSubstr("'evil\\x0a\\x1b[31mxxx"));

@@ -7,7 +7,7 @@ namespace sluice {
 namespace {
 
 constexpr std::string_view kNotKnown =
-    "the store did not answer: it may have changed the key or not";
+    "the store has not confirmed the change: it may or may not have changed the key";
 
 // Whether the decision can be sent to the client. A take may be decided by the local states or the
 // policy. For another operation such a reply would say that the store had changed the key.

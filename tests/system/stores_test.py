@@ -92,7 +92,7 @@ class Redis(StoreOnServers, SystemTest):
                           ("CL.THROTTLE", "k", 15, 30, 60), ("DEL", "k"),
                           ("INCREX", "k", "UBOUND", 5, "EX", 60, "ENX"), ("TIME",)):
                 self.assertNotIsInstance(connection.ask(*words), Exception, words)
-        further = re.search("`replay` needs `(.*?)`", page)[1]
+        further = re.search(r"`replay` needs\s+`(.*?)`", page)[1]
         ask(self.store_server, "ACL", "SETUSER", "app", *further.split())
         result = sluice("replay", SAMPLE, "--limit", bucket, "--store", url.split("?")[0])
         self.assertEqual(result.returncode, 0, result.stderr)

@@ -302,7 +302,7 @@ TEST_F(EndpointsTest, ACommitThatTheStoreDidNotCarryOutCanBeRepeated) {
                     .source = request.key == "policy" ? Source::kPolicy : Source::kLocal};
   };
   EXPECT_THAT(ask("/v1/commit", by_policy + "4}").body,
-              HasSubstr("did not answer: it may have settled the reservation"));
+              HasSubstr("has not confirmed that it has settled the reservation"));
   EXPECT_EQ(ask("/v1/commit", by_policy + "4}").status, 503);
   EXPECT_THAT(members("/v1/commit", by_local + "4}"), HasSubstr(R"("source":"local")"));
   EXPECT_EQ(ask("/v1/commit", by_local + "4}").status, 409);
@@ -402,7 +402,7 @@ TEST_F(EndpointsTest, SaysThatAChangeMayNotHaveReachedTheStore) {
   EXPECT_EQ(ask("/v1/check", R"({"limit":"login","key":"local"})").status, 200);
   const Reply reply = ask("/v1/reset", R"({"limit":"login","key":"local"})");
   EXPECT_EQ(reply.status, 503);
-  EXPECT_THAT(reply.body, HasSubstr("it may have changed the key or not"));
+  EXPECT_THAT(reply.body, HasSubstr("it may or may not have changed the key"));
 }
 
 // Also in one pipeline, earlier requests are counted.

@@ -161,7 +161,7 @@ void DecisionReplies::write(ReplyDetail& detail, const Decision& whole,
       // The failure policy has answered.
       if (whole.source != Source::kPolicy || detail.reserved.giver == Source::kPolicy) break;
       return write_unavailable_for(
-          detail, "the store did not answer: it may have settled the reservation", output);
+          detail, "the store has not confirmed that it has settled the reservation", output);
     case Form::kHeld:
       if (whole.allowed) break;
       return write_problem(output, detail.options, date,

@@ -196,7 +196,8 @@ TEST_F(KeyCommandsTest, NeverSaysThatAKeyIsDeletedWhereTheStoreDidNot) {
   over_later.send("CL.THROTTLE a 4 1 3600\r\nCL.THROTTLE b 4 1 3600\r\n");
   EXPECT_EQ(over_later.send("DEL a lost\r\nDEL a local\r\nPING\r\n"),
             "-UNAVAILABLE redis://far.example:6379 has not answered within 10ms\r\n"
-            "-UNAVAILABLE the store did not answer: it may have changed the key or not\r\n"
+            "-UNAVAILABLE the store has not confirmed the change: it may or may not have changed "
+            "the key\r\n"
             "+PONG\r\n");
   EXPECT_EQ(over_later.send("DEL lost b\r\nDEL b a\r\n"),
             "-UNAVAILABLE the store did not answer for every key\r\n:0\r\n");

@@ -150,9 +150,11 @@ TEST_F(LaterRepliesTest, NeverSaysThatAKeyIsResetWhereTheStoreDidNot) {
   answer_all(peer);
   EXPECT_EQ(peer.output,
             "*6\r\n:1\r\n:5\r\n:5\r\n:0\r\n:0\r\n:0\r\n"
-            "-UNAVAILABLE the store did not answer: it may have changed the key or not\r\n"
+            "-UNAVAILABLE the store has not confirmed the change: it may or may not have changed "
+            "the key\r\n"
             "+OK\r\n"
-            "-UNAVAILABLE the store did not answer: it may have changed the key or not\r\n");
+            "-UNAVAILABLE the store has not confirmed the change: it may or may not have changed "
+            "the key\r\n");
 }
 
 TEST_F(LaterRepliesTest, RepliesAtOnceWhereTheStoreDoes) {
