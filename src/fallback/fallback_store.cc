@@ -307,7 +307,8 @@ std::shared_ptr<FallbackSpace> FallbackStore::space_of(const ChargeBack::Charge&
   }
 }
 
-/// Receives the answers to such requests, also those that come after the deadline.
+/// Receives the answers to requests that each have an AnsweredLater, also answers that come after
+/// the deadline.
 class FallbackStore::LaterReceiver final : public Batch::OuterStore {
  public:
   LaterReceiver(FallbackStore& store, std::vector<AnsweredLater> all)

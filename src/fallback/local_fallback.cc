@@ -160,22 +160,32 @@ std::chrono::nanoseconds LocalFallback::reset_after(const Request& request, Inst
 
 LocalFallback::Due LocalFallback::due(const Request& request, std::int64_t units, Instant now) {
   const LimitDefinition unlimited = without_limit(*request.limit);
+  // Under a block nothing remains, whatever counts.
+  const KeyHash key = hash_key(request.key, store_.secret());
+  const memory::Place place = store_.place_of(*request.space, key);
+  const Instant blocked_until = store_.unblock(place);
   const PartDecisions peeks = peek(request, unlimited, now);
+  if (blocked_until > now) block(place, request, now, blocked_until);
   std::int64_t counting = 0;
   std::int64_t least_bucket = kMaxInt64;
   for (std::size_t i = 0; i < peeks.size(); ++i) {
     const AnyPart& part = request.limit->parts[i];
     const std::int64_t quota = numbers_of(part).quota;
-    // Nothing remains of a key that is blocked, which does not tell what counts: it may be all.
-    const bool is_known = is_bucket(part) || peeks[i].remaining > 0;
-    const std::int64_t here = units_counting(part, peeks[i]);
-    counting = std::max(counting, is_known ? ceil_divide(here, shares_) : units);
+    counting = std::max(counting, ceil_divide(units_counting(part, peeks[i]), shares_));
     if (is_bucket(part) && peeks.size() > 1) least_bucket = std::min(least_bucket, quota);
   }
   if (counting == 0) return {.lost = units};
   const std::int64_t count = std::min(units, counting);
   const std::int64_t charge = std::min(count, least_bucket);
   return {.charge = charge, .lost = count - charge};
+}
+
+void LocalFallback::block(const memory::Place& place, Request request, Instant now, Instant until) {
+  request.operation = Operation::kBlock;
+  request.duration_ns = until - now;
+  request.parts = {};
+  Decision ignored;
+  store_.decide_at(place, request, now, ignored);
 }
 
 Decision LocalFallback::answer(std::span<const Request> requests, Instant now) {

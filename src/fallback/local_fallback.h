@@ -71,6 +71,7 @@ class LocalFallback {
   using PartDecisions = boost::container::small_vector<Decision, 1>;
 
   PartDecisions peek(Request request, const LimitDefinition& limit, Instant now);
+  void block(const memory::Place& place, Request request, Instant now, Instant until);
   Decision answer_one(const Request& request, Instant now);
   Decision answer_together(std::span<const Request> requests, Instant now);
   Decision answer_for_permit(Request request, Instant now);

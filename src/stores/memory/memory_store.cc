@@ -111,9 +111,9 @@ void MemoryStore::set_used(const memory::Place& place, const Request& request,
   table_.set_used(place, request, parts);
 }
 
-void MemoryStore::unblock(const memory::Place& place) {
+Instant MemoryStore::unblock(const memory::Place& place) {
   const std::lock_guard lock(place.shard->lock);
-  table_.unblock(place);
+  return table_.unblock(place);
 }
 
 void MemoryStore::decide_all(std::span<const Request> requests, Instant now, Decision& decision) {

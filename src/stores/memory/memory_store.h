@@ -66,8 +66,9 @@ class MemoryStore final : public Store {
   /// request, only the limit, which lends no permits, and the space are used.
   void set_used(const memory::Place& place, const Request& request,
                 std::span<const memory::Used> parts);
-  /// Ends the block of a key, if it has one.
-  void unblock(const memory::Place& place);
+  /// Ends the block of a key, and returns when it would have ended, which may be in the past; 0 if
+  /// the key has none.
+  Instant unblock(const memory::Place& place);
   const HashSecret& secret() const { return table_.options().secret; }
 
   Instant now() const override { return caller_clock_ ? caller_clock_() : clock_.now(); }

@@ -258,9 +258,13 @@ void Table::set_used(Place place, const Request& request, std::span<const Used> 
          [](const Used& used) { return std::max<std::int64_t>(0, used.units); });
 }
 
-void Table::unblock(Place place) {
+Instant Table::unblock(Place place) {
   Records records = place.shard->records(budget_);
-  if (Cell* cell = place.shard->find(place.tag)) end_block(records, *cell, kLastBlock);
+  Cell* const cell = place.shard->find(place.tag);
+  if (cell == nullptr) return 0;
+  const Instant until = blocked_until(*cell);
+  end_block(records, *cell, kLastBlock);
+  return until;
 }
 
 Cell Table::key_cell(Place place) const {

@@ -105,7 +105,7 @@ class Table {
   void set_used(Place place, const Request& request, std::span<const Used> parts);
 
   /// See MemoryStore::unblock(). Needs the place's lock.
-  void unblock(Place place);
+  Instant unblock(Place place);
 
   /// Charges all members or none, and returns one decision. `judged` has an element for every part
   /// of every member. Needs the locks of all places. REQUIRES: no two members have the same place.
