@@ -227,7 +227,7 @@ void Connection::read(Call& call, std::string_view reply, RemoteWorker::Clock::t
     } else if (!request.is_late && read_server_error(why).kind == ServerError::Kind::kReadOnly) {
       listener_.on_refused(request, *this, why);
     } else {
-      worker_.refuse(request, name() + ": " + std::string(why),
+      worker_.refuse(request, name() + ": " + std::string(without_arguments(why)),
                      " (key " + names_of(request.requests) + ")");
     }
   });

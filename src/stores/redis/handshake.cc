@@ -73,9 +73,7 @@ std::optional<std::string> RedisPipelineUser::on_handshake_reply(std::size_t i,
     return name_ + " is a replica, not the primary";
   }
   if (reply.front() != '-') return std::nullopt;
-  // Without the arguments that it quotes: the script is one of them.
-  const std::string_view text = error_text(reply);
-  return name_ + ": " + std::string(text.substr(0, text.find(", with args beginning with")));
+  return name_ + ": " + std::string(without_arguments(error_text(reply)));
 }
 
 std::unique_ptr<Framing> RedisPipelineUser::make_framing() {

@@ -197,5 +197,12 @@ TEST(RedisStoreHealth, TellsWhatAServerThatIsUpRefuses) {
   EXPECT_THAT(health.refusal, testing::Not(HasSubstr("test:")));
 }
 
+TEST(RedisStoreHealth, NamesNoKeyOfACommandThatTheServerDoesNotKnow) {
+  const RedisServer server({.config = {"rename-command EVALSHA \"\""}});
+  Limited limited(options_for(server), "token_bucket 10/1h");
+  EXPECT_THAT(error_of([&] { limited.check("alice"); }), HasSubstr("unknown command 'EVALSHA'"));
+  EXPECT_THAT(health_of(limited).refusal, testing::EndsWith("unknown command 'EVALSHA'"));
+}
+
 }  // namespace
 }  // namespace sluice::redis

@@ -140,6 +140,7 @@ std::string_view RedisRouter::expire(PendingRequest& request) {
 void RedisRouter::on_refused(PendingRequest& request, Connection& connection,
                              std::string_view text) {
   using Kind = ServerError::Kind;
+  text = without_arguments(text);
   const ServerError error = read_server_error(text);
   const Kind kind = error.kind;
   request.is_again = true;

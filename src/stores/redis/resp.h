@@ -93,6 +93,11 @@ inline std::string_view error_text(std::string_view reply) {
 /// Whether a server may have this name: with a control character, the system would look up another.
 bool is_host(std::string_view name);
 
+/// The text of an error without the arguments that it quotes, which are keys and the script.
+inline std::string_view without_arguments(std::string_view text) {
+  return text.substr(0, text.find(", with args beginning with"));
+}
+
 /// Reads the text of an error.
 ServerError read_server_error(std::string_view text);
 
