@@ -15,6 +15,7 @@ constexpr std::chrono::minutes kQuiet{1};
 // the first may be a slow handshake, and a later one what is wrong with the URL.
 constexpr std::size_t kMostReasons = 1;
 constexpr std::size_t kMostReasonsAtFirst = 4;
+constexpr std::size_t kMostRefusals = 16;
 
 std::string in_milliseconds(std::chrono::nanoseconds time) {
   return format_duration(std::chrono::ceil<std::chrono::milliseconds>(time).count() *
@@ -66,10 +67,12 @@ std::vector<StoreEvent> StoreEvents::since_last(const StoreHealth& health, TimeP
                           format_duration(health.sufficient_deadline.count()) + " would be enough");
   }
   if (health.refused != last_.refused) {
-    const bool is_new = begins(refused_until_, now);
-    if (is_new || (health.refusal != told_refusal_ && now >= refusal_until_)) {
+    if (begins(refused_until_, now)) told_refusals_.clear();
+    const bool is_told = std::ranges::find(told_refusals_, health.refusal) != told_refusals_.end();
+    if (told_refusals_.empty() || (!is_told && now >= refusal_until_)) {
       tell(Kind::kRefused, "refuses requests: " + health.refusal);
-      told_refusal_ = health.refusal;
+      if (told_refusals_.size() == kMostRefusals) told_refusals_.erase(told_refusals_.begin());
+      told_refusals_.push_back(health.refusal);
       refusal_until_ = now + kQuiet;
     }
   }

@@ -39,8 +39,9 @@ class StoreEvents final {
   // The reasons of a loss that were told, and until when few others are.
   std::vector<std::string> told_reasons_;
   TimePoint reasons_until_ = TimePoint::min();
-  // The error that the last kRefused told, and until when another one is not reported.
-  std::string told_refusal_;
+  // The errors that were told, at most kMostRefusals, and until when another one is not: each
+  // server of a store has an error of its own.
+  std::vector<std::string> told_refusals_;
   TimePoint refusal_until_ = TimePoint::min();
 };
 

@@ -158,8 +158,9 @@ TEST_F(StoreEventsTest, ARefusalIsToldAgainOnlyAfterAQuietMinuteOrIfItIsAnother)
   EXPECT_THAT(refuse("OOM"), ElementsAre("the store redis://h refuses requests: OOM"));
   for (int i = 0; i < 3; ++i) EXPECT_THAT(refuse("OOM"), IsEmpty());
   EXPECT_THAT(refuse("NOPERM"), ElementsAre("the store redis://h refuses requests: NOPERM"));
-  EXPECT_THAT(refuse("OOM"), IsEmpty()) << "it is less than a minute ago";
-  EXPECT_THAT(refuse("OOM"), ElementsAre(HasSubstr("OOM")));
+  EXPECT_THAT(refuse("READONLY"), IsEmpty()) << "it is less than a minute ago";
+  EXPECT_THAT(refuse("READONLY"), ElementsAre(HasSubstr("READONLY")));
+  for (int i = 0; i < 3; ++i) EXPECT_THAT(refuse("OOM"), IsEmpty()) << "it has gone on";
   now_ += 1min;
   EXPECT_THAT(messages(), IsEmpty());
   EXPECT_THAT(refuse("OOM"), ElementsAre(HasSubstr("OOM")));
