@@ -115,8 +115,8 @@ std::shared_ptr<Store> open_bare_store(StoreUrl& url, const StoreOptions& option
     return find_row(url).open(url, options);
   } catch (const StoreError&) {
     throw;
-  } catch (const std::runtime_error& error) {  // The system starts no thread for it.
-    url.fail("it cannot be opened: " + std::string(error.what()));
+  } catch (const std::runtime_error& error) {
+    url.fail("the system gives it no thread or descriptor: " + std::string(error.what()));
   }
 }
 

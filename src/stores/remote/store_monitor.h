@@ -19,7 +19,8 @@ class ServerHealth;
 /// Collects the state of a store's servers and its round trips, from which any thread can read the
 /// StoreHealth.
 ///
-/// add_to() is thread-safe; the thread that leads the RemoteWorker calls all other members.
+/// add_to() is thread-safe; all other members are called by the thread that leads the RemoteWorker,
+/// or while there is none.
 class StoreMonitor final {
  public:
   using Clock = std::chrono::steady_clock;
