@@ -11,6 +11,7 @@
 #include "algorithms/limit_definition.h"
 #include "core/arithmetic.h"
 #include "core/block.h"
+#include "core/key_hash.h"
 #include "fallback/failure_policy.h"
 
 namespace sluice {

@@ -76,21 +76,21 @@ void check_servers(StoreUrl& url) {
     }
   }
 }
-constexpr auto check_redis = check_servers<read_redis_url>;
-constexpr auto check_memcached = check_servers<read_memcached_url>;
+constexpr auto kCheckRedis = check_servers<read_redis_url>;
+constexpr auto kCheckMemcached = check_servers<read_memcached_url>;
 
 // The table of stores. A new store is a folder and one row here for each of its schemes;
 // CONTRIBUTING.md lists the rest.
 constexpr std::array kStores{
     Row{"memory", false, open_memory, check_memory},
-    Row{"redis", true, open_redis, check_redis},
-    Row{"rediss", true, open_redis, check_redis},
-    Row{"unix", true, open_redis, check_redis},
-    Row{"valkey", true, open_redis, check_redis},
-    Row{"valkeys", true, open_redis, check_redis},
-    Row{"redis+sentinel", true, open_redis, check_redis},
-    Row{"redis+cluster", true, open_redis, check_redis},
-    Row{"memcached", true, open_memcached, check_memcached, memcached::MemcachedStore::check},
+    Row{"redis", true, open_redis, kCheckRedis},
+    Row{"rediss", true, open_redis, kCheckRedis},
+    Row{"unix", true, open_redis, kCheckRedis},
+    Row{"valkey", true, open_redis, kCheckRedis},
+    Row{"valkeys", true, open_redis, kCheckRedis},
+    Row{"redis+sentinel", true, open_redis, kCheckRedis},
+    Row{"redis+cluster", true, open_redis, kCheckRedis},
+    Row{"memcached", true, open_memcached, kCheckMemcached, memcached::MemcachedStore::check},
 };
 
 const Row& find_row(const StoreUrl& url) {
