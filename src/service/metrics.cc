@@ -147,7 +147,7 @@ void write_store(const ServerContext& server, const std::string& store, MetricsT
   counter("sluice_store_unanswered_total",
           "Decisions that the store did not answer, whatever answered in its place.",
           now.unanswered);
-  counter("sluice_store_refused_total", "Requests that the store has answered with an error.",
+  counter("sluice_store_refused_total", "Requests that the store has refused with an error.",
           now.refused);
   counter("sluice_store_clock_behind_total",
           "Answers of the store that showed a clock to be more than a second behind.",

@@ -64,10 +64,11 @@ std::size_t find_wrong_port(std::string_view url) {
 // extend to the end. So all of that is hidden: too much rather than too little.
 std::string without_password(std::string_view url) {
   const std::size_t at = url.rfind('@');
-  if (const auto colon = find_wrong_port(url); at == url.npos && colon != url.npos) {
+  if (at == url.npos) {
+    const std::size_t colon = find_wrong_port(url);
+    if (colon == url.npos) return without_password_option(url);
     return printable(url.substr(0, colon + 1)) + "***";
   }
-  if (at == url.npos) return without_password_option(url);
   const std::size_t slashes = url.find("://");
   std::size_t begin = slashes < at ? slashes + 3 : std::min(at, url.find(':') + 1);
   const std::size_t colon = url.find(':', begin);

@@ -115,11 +115,10 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
     /// What other threads may still judge by, each until it unlocks the shard that it has locked.
     std::unique_ptr<const std::vector<AnyPart>> retired;
   };
-  /// How often open() has found no room.
-  std::uint64_t refusals() const { return refusals_.load(std::memory_order_relaxed); }
-
   /// As Store::replace_space().
   Opened open(const LimitDefinition& limit, const Space* held);
+  /// How often open() has found no room.
+  std::uint64_t refusals() const { return refusals_.load(std::memory_order_relaxed); }
 
   /// How close the limits are to what they may take.
   enum class Room : std::uint8_t { kAmple, kScarce, kShort };
