@@ -118,8 +118,8 @@ class Acquisition : public std::enable_shared_from_this<Acquisition> {
   // What was reserved before is not returned. A reset may have forgotten it, and others may have
   // taken it since; it is not known.
   void take_early(const AcquireRequest& asked, int wait, const AcquireOutcome& outcome) {
-    const bool is_over = !is_waiting_ || wait != waits_;
-    if (is_over || outcome.decision.source != Source::kStore) {
+    const bool still_waits = is_waiting_ && wait == waits_;
+    if (!still_waits || outcome.decision.source != Source::kStore) {
       return WaitQueues::return_granted(asked, outcome, nullptr);
     }
     granted_ = outcome;
