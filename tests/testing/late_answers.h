@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "core/batch.h"
@@ -19,6 +20,7 @@ class LateAnswers final : public Batch::OuterStore {
     batch.completion(batch);
     if (late.empty()) return nullptr;
     auto later = std::make_unique<Batch>(late);
+    later->keep(std::move(kept));
     later->completion = [this](const Batch& answered) {
       for (const Decision& decision : answered.decisions()) all.push_back(decision);
       for (const Request& request : answered.requests()) {
@@ -28,6 +30,8 @@ class LateAnswers final : public Batch::OuterStore {
     return later;
   }
 
+  /// What the requests refer to: it is destroyed once they have been answered.
+  std::shared_ptr<const void> kept;
   std::vector<Decision> all;
   std::vector<Decision> parts;
 };

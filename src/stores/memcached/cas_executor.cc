@@ -187,9 +187,15 @@ void CasExecutor::on_read(KeyEntry& key, const MetaReply& reply) {
   const Instant now = wall_now();
   worker_.monitor().on_clock(StoreMonitor::kOwnClock,
                              std::chrono::nanoseconds(reply.written_s * kSecondNs - now));
+  // No other can be late: see expire().
+  PendingRequest* const late = key.waiting.front().is_late ? &key.waiting.pop_front() : nullptr;
+  if (late != nullptr) tell_what_is_left(*late, now);
   judge(key, now);
   key.is_unread = false;
-  if (prepare_write(key, now)) return key.connection.send_now(key);
+  const bool writes = prepare_write(key, now);
+  // Not before: the state may refer to its limit, of which it may have the last share.
+  if (late != nullptr) worker_.complete(*late);
+  if (writes) return key.connection.send_now(key);
   key.losses = 0;
   answer(key.judged);
   next_round(key);
@@ -217,20 +223,24 @@ bool CasExecutor::read_state(KeyEntry& key, const MetaReply& reply) {
 void CasExecutor::judge(KeyEntry& key, Instant now) {
   for (std::size_t i = 0; i < kMaxJudged && !key.waiting.empty(); ++i) {
     PendingRequest& pending = key.waiting.pop_front();
-    Request request = pending.requests[0];
-    if (pending.is_late) {
-      request.operation = Operation::kTake;
-      request.cost = 0;
-    }
-    *pending.decision = state_.decide(request, pending.now == kStoreTime ? now : pending.now);
-    if (pending.is_late) {
-      pending.decision->allowed = false;
-      pending.decision->retry_after = kNever;
-      worker_.complete(pending);
-    } else {
-      key.judged.push_back(pending);
-    }
+    assert(!pending.is_late);
+    *pending.decision = decide(pending, pending.requests[0], now);
+    key.judged.push_back(pending);
   }
+}
+
+Decision CasExecutor::decide(const PendingRequest& pending, const Request& request, Instant now) {
+  return state_.decide(request, pending.now == kStoreTime ? now : pending.now);
+}
+
+// Of a late request, which is not executed.
+void CasExecutor::tell_what_is_left(PendingRequest& late, Instant now) {
+  Request peek = late.requests[0];
+  peek.operation = Operation::kTake;
+  peek.cost = 0;
+  *late.decision = decide(late, peek, now);
+  late.decision->allowed = false;
+  late.decision->retry_after = kNever;
 }
 
 // Drops the decisions that were made: their requests wait again, before later ones. But those that

@@ -65,6 +65,8 @@ class CasExecutor final : public Router, public KeyOwner {
   void on_read(KeyEntry& key, const MetaReply& reply);
   bool read_state(KeyEntry& key, const MetaReply& reply);
   void judge(KeyEntry& key, Instant now);
+  Decision decide(const PendingRequest& pending, const Request& request, Instant now);
+  void tell_what_is_left(PendingRequest& late, Instant now);
   void judge_again(KeyEntry& key);
   void fail_late(RequestList& requests);
   bool prepare_write(KeyEntry& key, Instant now);

@@ -348,6 +348,29 @@ TEST_F(ImpatientCasExecutorTest, ALateReadTellsWhatIsLeft) {
   EXPECT_EQ(wanted.all[0].remaining, 3);
 }
 
+// Its limit, by which the value was made, is destroyed with it, and the next one is judged after
+// it.
+TEST_F(ImpatientCasExecutorTest, ALateReadMayHaveTheLastShareOfItsLimit) {
+  LateAnswers wanted;
+  auto own = std::make_shared<const Limit>("fixed_window 5/1h", "login");
+  Request late = request("k", 2);
+  late.limit = &own->definition();
+  wanted.kept = std::move(own);
+  ask_late({late}, wanted, [&] { send_next(); });
+  const Limit others("fixed_window 9/1h", "login");
+  Request next = request("k");
+  next.limit = &others.definition();
+  Decision decision;
+  own_request_.requests = {&next, 1};
+  own_request_.decision = &decision;
+  own_request_.now = kNow;
+  on_worker([&] { executor_.route(own_request_); });
+  answer(value(2, 7));
+  EXPECT_EQ(wanted.all.size(), 1U);
+  EXPECT_EQ(decision.remaining, 6);
+  EXPECT_THAT(sent(), HasSubstr("fixed_window 9/1h"));
+}
+
 // A write that was sent in time, and is answered after the caller: it is not made again.
 TEST_F(ImpatientCasExecutorTest, ALateWriteTellsWhatWasDecided) {
   std::string key = "k";
