@@ -96,12 +96,11 @@ LimitTable::Opened LimitTable::open(const LimitDefinition& limit, const Space* h
       // The caller changes its own limit, or one whose keys were restored.
       const bool changes = former != nullptr ? !has_others : !known.data->was_held;
       // Once the numbers vary, a key keeps those by which it was asked last.
-      if (differs && changes && known.data->numbers == nullptr) {
-        opened.retired.reset(known.parts.exchange(new PartList(limit.parts)));
-      }
+      const bool replaces = differs && changes && known.data->numbers == nullptr;
       // As limits of one name with different numbers: each may be used again with its own.
       const bool varies = limit.varies || (differs && !changes);
       if (varies && !begin_to_vary(id, former.get())) refuse();
+      if (replaces) opened.retired.reset(known.parts.exchange(new PartList(limit.parts)));
       opened.space = former != nullptr ? former : hold(id, limit);
       return opened;
     }

@@ -199,6 +199,10 @@ TEST(Limits, ThatAreRefusedLeaveTheFormerOneAsItIs) {
   EXPECT_THROW(open_many(), StoreError);
   const Limit log("sliding_log 1/1h", "login");
   EXPECT_THROW(store.replace_space(bucket.space(), log.definition()), StoreError);
+  const LimitDefinition of_each_key = varying("token_bucket 1/1h burst=9", "login");
+  EXPECT_THROW(store.replace_space(bucket.space(), of_each_key), StoreError);
+  EXPECT_THAT([&] { store.open_space(log.definition()); },
+              testing::ThrowsMessage<StoreError>(HasSubstr("are those of 'token_bucket 1/1h',")));
   EXPECT_EQ(store.open_space(bucket.limit()), bucket.space());
   EXPECT_FALSE(bucket.take("k").allowed);
 }
