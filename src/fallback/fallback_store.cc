@@ -362,6 +362,7 @@ void FallbackStore::charge_back(std::span<const KeyName> names, Instant now) {
     LocalFallback::Due due{.lost = charge.units};
     if (space != nullptr) {
       request.space = space->local.get();
+      const std::lock_guard lock(local_mutex_);  // It lifts a block of the key for a moment.
       due = local_->due(request, charge.units, at);
     }
     count_not_charged_back(due.lost);
