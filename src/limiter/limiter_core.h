@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "algorithms/limit_definition.h"
 #include "core/batch.h"
 #include "core/store.h"
 #include "sluice/decision.h"
@@ -122,7 +123,7 @@ using AnsweredBatch = std::function<void(const Batch*, std::exception_ptr)>;
 void submit_requests(Store& store, std::span<const BoundLimit* const> bounds,
                      std::span<const Request> requests, Batch::Mode mode, AnsweredBatch answered);
 
-/// Units that were taken, their limit, who gave them, and when.
+/// Units that were taken, their limit, who gave them, and until when they may count.
 struct Reservation::Impl final {
   /// A request that replaces the estimate by `actual` units: refunds the difference to the giver,
   /// or charges it to the store. Its decision is that of a peek afterwards.
@@ -134,7 +135,8 @@ struct Reservation::Impl final {
   std::string key;
   std::int64_t units;  ///< That were recorded: a full store admits without recording.
   Source giver;
-  std::uint64_t wakings;  ///< WaitingCallers::wakings() before the store was asked.
+  std::uint64_t wakings;                ///< WaitingCallers::wakings() before the store was asked.
+  TimerQueue::TimePoint counted_until;  ///< From then on they may count no longer.
 };
 
 /// What a Limiter consists of.
@@ -148,8 +150,9 @@ class Limiter::Impl final : public LimiterCore {
                           std::int64_t cost, Source giver, std::uint64_t wakings) const {
     if (!decision.allowed) return {decision, nullptr};
     const std::int64_t units = giver == Source::kFull ? 0 : cost;
+    const auto until = TimerQueue::later(now(), counted_for(bound.limit.definition(), decision));
     return {decision, std::make_unique<Reservation::Impl>(Reservation::Impl{
-                          *this, bound, std::string(key), units, giver, wakings})};
+                          *this, bound, std::string(key), units, giver, wakings, until})};
   }
 };
 

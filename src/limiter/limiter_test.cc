@@ -532,5 +532,24 @@ TEST(Reservation, ReturnsNoUnitsThatAFullStoreDidNotRecord) {
   EXPECT_EQ(committed.commit(1).remaining, 3) << "what it cost is recorded after all";
 }
 
+// Others may have taken units since, which are not those of the reservation.
+TEST(Reservation, ReturnsNothingThatDoesNotCountAnyMore) {
+  using std::chrono::seconds;
+  for (const char* expression : {"fixed_window 5/10s", "sliding_log 5/10s", "token_bucket 5/10s",
+                                 "token_bucket 5/1s & fixed_window 5/10s"}) {
+    ManualClock clock;
+    Limiter limiter(open_store("memory:", clock), Limit(expression));
+    Reservation in_time = limiter.reserve("in time", 5);
+    Reservation over = limiter.reserve("over", 5);
+    clock.advance(seconds(10) - nanoseconds(1));
+    in_time.cancel();
+    EXPECT_EQ(limiter.peek("in time").remaining, 5) << expression;
+    clock.advance(nanoseconds(1));
+    EXPECT_TRUE(limiter.check("over", 5)) << expression;
+    EXPECT_EQ(over.commit(1).remaining, 0) << expression;
+    EXPECT_FALSE(limiter.check("over")) << expression;
+  }
+}
+
 }  // namespace
 }  // namespace sluice

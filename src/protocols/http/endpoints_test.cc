@@ -268,6 +268,20 @@ TEST_F(EndpointsTest, ReservationsHoldABoundedNumberOfBytes) {
   EXPECT_EQ(ask("/v1/reserve", reserve).status, 503);
 }
 
+// Others may have taken units since. With the role `check` alone, a client could return them.
+TEST_F(EndpointsTest, ACommitReturnsNoUnitsThatDoNotCountAnyMore) {
+  const auto reserve = [&] {
+    return R"({"reservation":")" +
+           value_of(members("/v1/reserve", kBob + R"(,"cost":5})"), "reservation") +
+           R"(","cost":0})";
+  };
+  const std::string over = reserve();
+  *store->clock += kSecondNs;
+  const std::string in_time = reserve();
+  EXPECT_EQ(members("/v1/commit", over), decision("true", 5, 0, "0", 1000));
+  EXPECT_EQ(members("/v1/commit", in_time), decision("true", 5, 5, "0", 0));
+}
+
 // Others may have taken units since, which are not those of the reservation.
 TEST_F(EndpointsTest, ACommitReturnsNoUnitsThatAFullStoreDidNotRecord) {
   const auto commit = [&](const std::string& cost) {

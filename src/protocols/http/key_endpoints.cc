@@ -156,8 +156,8 @@ void run_commit(RequestContext& context) {
   const std::string_view name = members.text("reservation");
   const std::int64_t actual = members.integer("cost", {});
   members.end();
-  auto [found, reserved, commit] =
-      thread.shared->reservations.begin_commit(name, thread.server->store().now());
+  const Instant now = thread.server->store().now();
+  auto [found, reserved, commit] = thread.shared->reservations.begin_commit(name, now);
   switch (found) {
     case Reservations::Found::kHeld:
       break;
@@ -186,10 +186,12 @@ void run_commit(RequestContext& context) {
                       std::to_string(most_more)};
   }
   const SharedLimit limit = settled_by(thread, reserved);
-  const Request request{.key = thread.arena->copy(reserved.key),
-                        .operation = is_more ? Operation::kCharge : Operation::kRefund,
-                        .cost = is_more ? actual - reserved.cost : reserved.cost - actual,
-                        .giver = reserved.giver};
+  Request request{.key = thread.arena->copy(reserved.key),
+                  .operation = is_more ? Operation::kCharge : Operation::kRefund,
+                  .cost = is_more ? actual - reserved.cost : reserved.cost - actual,
+                  .giver = reserved.giver};
+  // Nothing is returned of what does not count any more: others may have taken it since.
+  if (!is_more && now >= reserved.counted_until) request.cost = 0;
   ask(context, limit, request,
       {.form = Form::kCommit, .reserved = std::move(reserved), .commit = std::move(commit)});
 }

@@ -35,6 +35,8 @@ class Reservations {
     Source giver = Source::kStore;
     /// How many units its limit admits at once.
     std::int64_t most_at_once = 0;
+    /// From then on the units may count no longer.
+    Instant counted_until = 0;
   };
 
   /// A place for a reservation while its request is under way. Freed on destruction unless it is
