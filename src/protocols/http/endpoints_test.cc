@@ -370,6 +370,22 @@ TEST(Endpoints, CommitAReservationUnderAnOverrideThatDoesNotAskTheStore) {
   EXPECT_THAT(ask("/v1/commit", commit).body, HasSubstr(R"("limit":5,"remaining":4)"));
 }
 
+TEST(Endpoints, CommitAReservationOfALimitThatIsGone) {
+  for (const std::string name : {"login", "token_bucket"}) {
+    ServedLimits limits;
+    limits.named = {NamedLimit(Limit("token_bucket 5/1s", name))};
+    const auto context = std::make_shared<ServerContext>(still_store(), limits, 1);
+    TestConnection connection(handlers(context));
+    const std::string reserved =
+        connection.ask_one(post("/v1/reserve", R"({"limit":")" + name + R"(","key":"k"})")).body;
+    context->replace_limits({});
+    const std::string commit =
+        R"({"reservation":")" + value_of(reserved, "reservation") + R"(","cost":3})";
+    const Reply settled = connection.ask_one(post("/v1/commit", commit));
+    EXPECT_THAT(settled.body, HasSubstr(R"("limit":5,"remaining":2)")) << name;
+  }
+}
+
 TEST_F(EndpointsTest, LendsPermits) {
   const std::string job = R"({"limit":"jobs","key":"gpu")";
   const std::string granted = members("/v1/permits/acquire", job + "}");

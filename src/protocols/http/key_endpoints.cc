@@ -79,7 +79,7 @@ SharedLimit settled_by(ThreadState& thread, const Reservations::Reserved& reserv
                     parts_of(present->bound_for(reserved.key)))) {
       return present;
     }
-  } catch (const UnknownLimit&) {
+  } catch (const InvalidLimit&) {  // Unknown, or the name of an algorithm.
     return reserved.limit;
   }
   throw Problem{
