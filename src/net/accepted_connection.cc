@@ -340,8 +340,9 @@ void AcceptedConnection::go_on() {
   bool reads_on = phase_ == Phase::kOpen && !held_ && !no_more_input_ && !input_.is_full() &&
                   !(tls_ && tls_->has_unopened());
   if (group_.stopping && !reading_) {
-    reads_on = reads_on && last_bytes_ != 0 && more_has_come();
-    no_more_input_ = !reads_on;
+    // While what was read waits for a reply, what has arrived behind it is left to be read later.
+    no_more_input_ = no_more_input_ || held_ || last_bytes_ == 0 || !more_has_come();
+    reads_on = reads_on && !no_more_input_;
   }
   const bool is_last = phase_ == Phase::kClosing || (no_more_input_ && !held_ && !awaits_wake_);
   if (is_last && pending_bytes() == 0 && phase_ != Phase::kLingering) linger();
@@ -378,9 +379,8 @@ void AcceptedConnection::linger() {
   error_code ignored;
   if (tls_) {
     tls_->end();
-    tls_->seal(output_);
     // The socket has taken all output before, and has room for these few bytes.
-    socket_.write_some(asio::buffer(output_), ignored);
+    if (tls_->seal(output_)) socket_.write_some(asio::buffer(output_), ignored);
     output_.clear();
   }
   if (peer_ended_ || is_not_awaited()) return close();

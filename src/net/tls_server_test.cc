@@ -17,6 +17,7 @@
 #include <future>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -284,27 +285,58 @@ class HeldHandler final : public LineHandler {
   const Wake wake_;
 };
 
-TEST_F(TlsServerTest, SendsAReplyThatComesLaterThanWrongBytes) {
-  options_.threads = 1;
-  HeldHandler::Shared shared;
-  const MakeHandler factory = [&](AcceptedStream stream) {
-    return std::make_unique<HeldHandler>(shared, std::move(stream.wake));
-  };
-  serve(factory, server_files());
-  TlsTestClient client(address());
-  TlsTestClient other(address());
-  // What the client sends must not wait for the server to acknowledge what it has sent before.
-  const int at_once = 1;
-  ::setsockopt(client.below().fd(), IPPROTO_TCP, TCP_NODELAY, &at_once, sizeof(at_once));
-  ASSERT_TRUE(client.send("held\n"));
-  const Wake wake = shared.waits.get_future().get();
-  ASSERT_TRUE(client.below().send("this is no record of TLS\n"));
-  // The server's only thread has then read the wrong bytes.
-  EXPECT_TRUE(other.echoes("a\n"));
-  EXPECT_TRUE(other.echoes("b\n"));
-  shared.is_answered = true;
-  wake();
-  EXPECT_EQ(client.read(5), "held\n");
+// A client and another one on the server's only thread. The first has sent a line that waits for
+// the store.
+class TlsServerHeldTest : public TlsServerTest {
+ protected:
+  TlsServerHeldTest() {
+    options_.threads = 1;
+    const MakeHandler factory = [this](AcceptedStream stream) {
+      return std::make_unique<HeldHandler>(shared_, std::move(stream.wake));
+    };
+    serve(factory, server_files());
+    client_.emplace(address());
+    other_.emplace(address());
+    // What the client sends must not wait for the server to acknowledge what it has sent before.
+    const int at_once = 1;
+    ::setsockopt(client_->below().fd(), IPPROTO_TCP, TCP_NODELAY, &at_once, sizeof(at_once));
+    EXPECT_TRUE(client_->send("held\n"));
+    wake_ = shared_.waits.get_future().get();
+  }
+
+  // The server has then read what the client had sent.
+  void await_read() {
+    EXPECT_TRUE(other_->echoes("a\n"));
+    EXPECT_TRUE(other_->echoes("b\n"));
+  }
+  void answer() {
+    shared_.is_answered = true;
+    wake_();
+  }
+
+  HeldHandler::Shared shared_;
+  Wake wake_;
+  std::optional<TlsTestClient> client_;
+  std::optional<TlsTestClient> other_;
+};
+
+TEST_F(TlsServerHeldTest, SendsAReplyThatComesLaterThanWrongBytes) {
+  ASSERT_TRUE(client_->below().send("this is no record of TLS\n"));
+  await_read();
+  answer();
+  EXPECT_EQ(client_->read(5), "held\n");
+}
+
+// The second record waits for the first reply. The third has arrived, and is not read before that.
+TEST_F(TlsServerHeldTest, AnswersWhatHasComeBehindAReplyThatIsAwaitedWhenItStops) {
+  ASSERT_TRUE(client_->send("a\n"));
+  await_read();
+  ASSERT_TRUE(client_->send("b\n"));
+  auto stopped = std::async(std::launch::async, [&] { server_->stop(std::chrono::seconds(10)); });
+  EXPECT_EQ(other_->read_all(), "");  // The thread has told all connections to finish.
+  answer();
+  EXPECT_EQ(client_->read_all(), "held\na\nb\n");
+  stopped.get();
 }
 
 TEST_F(TlsServerTest, ClosesAPeerWhoseHandshakeTakesTooLong) {
