@@ -76,7 +76,12 @@ struct TlsSession::Callbacks {
   }
 
   static int write(BIO* bio, const char* from, std::size_t size, std::size_t* bytes) noexcept {
-    session(bio).to_send_.append(from, size);
+    *bytes = 0;
+    try {
+      session(bio).to_send_.append(from, size);
+    } catch (const std::bad_alloc&) {  // It cannot pass through OpenSSL; the connection is closed.
+      return 0;
+    }
     *bytes = size;
     return 1;
   }
