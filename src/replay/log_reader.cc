@@ -254,30 +254,30 @@ bool is_prefix(std::string_view word) {
          std::ranges::count(word, '.') <= 1;
 }
 
-/// How what was parsed as the user begins if a word precedes the client.
+/// How what was parsed as the user begins if a word precedes the client or its proxy.
 constexpr std::string_view kNoIdent = "- ";
 
-/// With a virtual host, every word is one position later: the client was parsed as the ident, and
-/// the ident, which is "-", as the start of the user.
-void part_virtual_host(std::vector<std::string_view>& fields) {
+/// With a virtual host, or with a forwarded address before that of the proxy, every word is one
+/// position later: the client or the proxy was parsed as the ident, and the ident, which is "-", as
+/// the start of the user.
+void part_first_word(std::vector<std::string_view>& fields) {
   fields[kVhost] = "-";
   if (fields[kIdent] == "-" || !fields[kUser].starts_with(kNoIdent)) return;
-  if (is_prefix(fields[kIp]) || !is_virtual_host(fields[kIp])) return;
-  fields[kVhost] = fields[kIp];
-  fields[kIp] = fields[kIdent];
+  if (is_prefix(fields[kIp])) return;
+  if (is_virtual_host(fields[kIp])) {
+    fields[kVhost] = fields[kIp];
+    fields[kIp] = fields[kIdent];
+  }
   fields[kIdent] = fields[kUser].substr(0, 1);
   fields[kUser].remove_prefix(kNoIdent.size());
 }
 
-/// Whether something else than a virtual host precedes the client, such as the time and the program
-/// of syslog: the words "client - -" are then inside what was parsed as the user. A list of
-/// forwarded addresses looks alike, but its first address ends with a comma. A prefix of one word
-/// takes the place of a single forwarded address: what follows the ident is then the user alone,
-/// whose name a client chooses.
+/// Whether something else than one of these precedes the client, such as the time and the program
+/// of syslog: the words "client - -" are then inside what was parsed as the user, or it begins with
+/// the ident. A list of forwarded addresses looks alike, but its first address ends with a comma.
 bool has_prefix(const std::vector<std::string_view>& fields) {
   if (fields[kIdent] == "-" || fields[kIp].ends_with(',')) return false;
-  if (fields[kUser].starts_with(kNoIdent)) return is_prefix(fields[kIp]);
-  return fields[kUser].find(" - ") != std::string_view::npos;
+  return fields[kUser].starts_with(kNoIdent) || fields[kUser].find(" - ") != std::string_view::npos;
 }
 
 /// Splits "GET /path HTTP/1.1"; a missing part is "-", as everywhere in these logs.
@@ -333,10 +333,18 @@ class LogReader : public LineReader {
     if (line.empty()) return "an empty line";
     Cutter cutter(line);
     if (!cutter.word(fields[kIp])) return "no client address";
-    if (!cutter.word(fields[kIdent]) || !cutter.up_to_bracket(fields[kUser])) {
+    bool is_list = fields[kIp].ends_with(',');
+    bool is_whole = cutter.word(fields[kIdent]);
+    // The others of a list of forwarded addresses, which a client may end with a comma, are
+    // skipped.
+    while (is_whole && is_list && fields[kIdent] != "-") {
+      is_list = fields[kIdent].ends_with(',');
+      is_whole = cutter.word(fields[kIdent]);
+    }
+    if (!is_whole || !cutter.up_to_bracket(fields[kUser])) {
       return "no [time] after the client address, ident and user";
     }
-    part_virtual_host(fields);
+    part_first_word(fields);
     if (has_prefix(fields)) return "text before the client address that is no virtual host";
     // The first of a list is the client, however many proxies follow.
     fields[kIp] = fields[kIp].substr(0, fields[kIp].find(','));

@@ -67,16 +67,19 @@ TEST(LogReader, AUserMayHaveSpacesAndBrackets) {
   }
 }
 
-// A client chooses the user's name, and must not be able to hide its line.
+// A client chooses the user's name, and must not be able to hide its line. What precedes the ident,
+// such as the addresses of proxies, is no part of the name.
 TEST(LogReader, AUserMayLookLikeAnIdent) {
   const auto reader = make_log_reader(Format::kCommon);
   const std::string rest = " [17/May/2015:10:05:03 +0000] \"GET / HTTP/1.0\" 200 1";
   for (const std::string before :
-       {"203.0.113.7", "203.0.113.7 10.0.0.1", "203.0.113.7, 10.0.0.1", "unknown 10.0.0.1",
-        "example.com:80 203.0.113.7", "203.0.113.7:51234 10.0.0.1"}) {
-    for (const std::string user : {"a - b", "- - -", "203.0.113.9 - -"}) {
-      const ReadLine read = read_line(*reader, before + " - " + user + rest, {"ip"});
-      EXPECT_EQ(read.reading, Reading::kRecord) << before << ", " << user << ": " << read.reason;
+       {"203.0.113.7", "203.0.113.7 10.0.0.1", "203.0.113.7, 10.0.0.1",
+        "203.0.113.7, 10.0.0.1, 10.0.0.2", "203.0.113.7, 10.0.0.1 10.0.0.2", "203.0.113.7,",
+        "203.0.113.7, 10.0.0.1,", "unknown 10.0.0.1", "example.com:80 203.0.113.7",
+        "203.0.113.7:51234 10.0.0.1"}) {
+    for (const std::string user : {"a", "a - b", "- - -", "203.0.113.9 - -"}) {
+      const ReadLine read = read_line(*reader, before + " - " + user + rest, {"ident", "user"});
+      EXPECT_EQ(read.fields, (std::vector<std::string>{"-", user})) << before << read.reason;
     }
   }
 }
