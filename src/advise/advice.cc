@@ -113,7 +113,7 @@ Advice make_advice(const Traffic& traffic, std::uint64_t late) {
   const Choice choice = choose(rankings, visible);
   const Ranking& ranking = rankings[choice.family];
   advice.balanced_family = choice.family;
-  advice.suggestions = describe(choice, ranking);
+  advice.suggestions = describe(choice, ranking, advice.is_sample);
   for (std::size_t rank = 0; rank < std::min(kMostHit, ranking.size()); ++rank) {
     advice.hit_first.push_back(hit_key(traffic, ranking.key(rank), choice));
   }

@@ -129,6 +129,28 @@ TEST_F(Advise, AKeyThatStandsOutIsDeniedByBalanced) {
   EXPECT_EQ(advice.at("suggestions").at(1).at("keys_limited").as_int64(), 1);
 }
 
+TEST_F(Advise, StrictDoesNotLeaveWhatItDenies) {
+  std::string csv = "time,key\n";
+  for (int second = 0; second < 100; ++second) csv += std::to_string(second) + ",a\n";
+  const auto strict = boost::json::parse(advise(csv).out).at("suggestions").at(0);
+  EXPECT_EQ(strict.at("keys_limited").as_int64(), 1);
+  EXPECT_EQ(strict.at("reason").as_string(),
+            "The round number below balanced: it denies something to most keys. Choose it only "
+            "where a request is costly.");
+}
+
+// A request of several units is one of those that are denied.
+TEST_F(Advise, OfAKeyThatStandsOutItCountsRequests) {
+  std::string csv = "time,key,cost\n";
+  for (int i = 0; i < 100; ++i) {
+    csv += std::to_string(i) + ",key" + std::to_string(i % 10) + (i == 50 ? ",1000000\n" : ",1\n");
+  }
+  const auto advice = boost::json::parse(advise(csv).out);
+  EXPECT_EQ(advice.at("suggestions").at(1).at("reason").as_string(),
+            "1 key stands out: 10.0 % of its requests are denied, and there is room for twice what "
+            "every other key asked for.");
+}
+
 TEST_F(Advise, EverySuggestionIsALimit) {
   for (const char* costs : {"1", "0", "7", "1000000", "9007199254740991"}) {
     std::string csv = "time,key,cost\n";
@@ -191,6 +213,13 @@ TEST_F(Advise, SaysThatItIsASample) {
   EXPECT_TRUE(advice.at("is_sample").as_bool());
   EXPECT_LT(advice.at("keys_kept").as_int64(), 2'000);
   EXPECT_NEAR(static_cast<double>(advice.at("keys").as_int64()), 5'000, 1'500);
+  EXPECT_TRUE(advice.at("suggestions")
+                  .at(2)
+                  .at("reason")
+                  .as_string()
+                  .starts_with("Would have denied nothing to the keys of the sample; it denies "
+                               "only keys that ask for more "
+                               "than these did."));
 }
 
 TEST_F(Advise, AnEmptyInputHasNoAdvice) {

@@ -135,7 +135,15 @@ Choice choose(const std::vector<Ranking>& rankings, const std::vector<std::size_
 
 namespace {
 
-std::string why_balanced(const Choice& choice, const Ranking& ranking) {
+std::string why_strict(bool denies_most) {
+  return denies_most ? "The round number below balanced: it denies something to most keys. Choose "
+                       "it only where a request is costly."
+                     : "Leaves most keys what they asked for, and little more. Choose it where a "
+                       "request is costly, and expect that clients of good will are denied now and "
+                       "then.";
+}
+
+std::string why_balanced(const Choice& choice, const Ranking& ranking, bool is_sample) {
   if (choice.outliers == 0 && choice.balanced != series_index(ranking.limit_for_keys(10))) {
     return "No small group of keys stands out, so this is the round number closest to the smallest "
            "that denies something to at most 1 % of the keys, with one left below it for strict "
@@ -152,37 +160,42 @@ std::string why_balanced(const Choice& choice, const Ranking& ranking) {
     requests += ranking.weight(rank) * ranking.key(rank).requests;
   }
   return (keys > choice.outliers ? "About " : "") + replay::count_of(keys, "key") +
-         (keys == 1 ? " stands" : " stand") + " out: it denies " +
-         replay::percent(ranking.denied(choice.balanced, choice.outliers), requests) + " of what " +
-         (keys == 1 ? "it" : "they") +
-         " asked for, and has room for twice what every other key asked for.";
+         (keys == 1 ? " stands out: " : " stand out: ") +
+         replay::percent(ranking.denied(choice.balanced, choice.outliers), requests) + " of " +
+         (keys == 1 ? "its" : "their") +
+         " requests are denied, and there is room for twice what every other key" +
+         (is_sample ? " of the sample" : "") + " asked for.";
+}
+
+std::string why_lenient(bool denies_any, bool is_sample) {
+  if (denies_any) {
+    return "Room for more growth than balanced. Start with it where a wrong denial costs more than "
+           "a load, and come closer step by step.";
+  }
+  return std::string(is_sample ? "Would have denied nothing to the keys of the sample; it denies "
+                                 "only keys that ask for more than these did."
+                               : "Would have denied nothing in this data; it denies only keys that "
+                                 "ask for more than any key did here.") +
+         " Start with it where a wrong denial is worse than much load.";
 }
 
 }  // namespace
 
-std::vector<Suggestion> describe(const Choice& choice, const Ranking& ranking) {
+std::vector<Suggestion> describe(const Choice& choice, const Ranking& ranking, bool is_sample) {
   const FamilyInfo& info = limit_families().info[choice.family];
-  const auto make = [&](std::string name, std::size_t limit, std::string reason) {
+  const auto make = [&](std::string name, std::size_t limit) {
     return Suggestion{.name = std::move(name),
                       .expression = info.expression(limit_series()[limit]),
                       .requests_denied = ranking.denied(limit, ranking.size()),
                       .keys_denied = ranking.keys_above(limit_series()[limit]),
-                      .reason = std::move(reason)};
+                      .reason = {}};
   };
-  const std::int64_t most = ranking.peak(0);
-  const bool is_net = limit_series()[choice.lenient] >= most;
-  return {
-      make("strict", choice.strict,
-           "Leaves most keys what they asked for, and little more. Choose it where a request is "
-           "costly, and expect that clients of good will are denied now and then."),
-      make("balanced", choice.balanced, why_balanced(choice, ranking)),
-      make("lenient", choice.lenient,
-           is_net ? "Would have denied nothing in this data; it denies only keys that ask for more "
-                    "than any key did here. Start with it where a wrong denial is worse than much "
-                    "load."
-                  : "Room for more growth than balanced. Start with it where a wrong denial costs "
-                    "more than a load, and come closer step by step."),
-  };
+  std::vector<Suggestion> three = {make("strict", choice.strict), make("balanced", choice.balanced),
+                                   make("lenient", choice.lenient)};
+  three[0].reason = why_strict(three[0].keys_denied * 2 > ranking.total());
+  three[1].reason = why_balanced(choice, ranking, is_sample);
+  three[2].reason = why_lenient(three[2].keys_denied > 0, is_sample);
+  return three;
 }
 
 }  // namespace sluice::advise

@@ -41,7 +41,7 @@ struct Choice {
 /// REQUIRES: a ranking has a key with a request.
 Choice choose(const std::vector<Ranking>& rankings, const std::vector<std::size_t>& visible);
 
-/// The three suggestions of a choice.
-std::vector<Suggestion> describe(const Choice& choice, const Ranking& ranking);
+/// The three suggestions of a choice. The ranking may have a sample of the keys only.
+std::vector<Suggestion> describe(const Choice& choice, const Ranking& ranking, bool is_sample);
 
 }  // namespace sluice::advise
