@@ -28,6 +28,11 @@ std::string limit_text(std::int64_t limit) {
   return limit >= kMaxCount ? "none" : grouped(static_cast<std::uint64_t>(limit));
 }
 
+/// A column of numbers, which begins with a space however long the number is.
+std::string cell(std::string_view text, std::size_t columns = kNumber) {
+  return ' ' + padded_left(text, columns - 1);
+}
+
 class AdviceText {
  public:
   AdviceText(const Advice& advice, const AdviceContext& context, bool is_coloured)
@@ -90,16 +95,13 @@ class AdviceText {
 
   void bursts() {
     title("What keys ask for: units in any window of this length");
-    line(styled(padded_right("  window", kLimitColumns) + padded_left("half", kNumber) +
-                    padded_left("90 %", kNumber) + padded_left("99 %", kNumber) +
-                    padded_left("most", kNumber),
+    line(styled(padded_right("  window", kLimitColumns) + cell("half") + cell("90 %") +
+                    cell("99 %") + cell("most"),
                 kFaint, is_coloured_));
     for (const Burstiness& window : advice_.burstiness) {
       line(padded_right("  " + replay::rough_duration(window.window_ns), kLimitColumns) +
-           padded_left(limit_text(window.half), kNumber) +
-           padded_left(limit_text(window.nine_tenths), kNumber) +
-           padded_left(limit_text(window.all_but_hundredth), kNumber) +
-           padded_left(limit_text(window.most), kNumber));
+           cell(limit_text(window.half)) + cell(limit_text(window.nine_tenths)) +
+           cell(limit_text(window.all_but_hundredth)) + cell(limit_text(window.most)));
     }
     paragraph(
         "Half of the keys never ask for more than the first number, 90 % of them never for "
@@ -115,15 +117,13 @@ class AdviceText {
                 kFaint, is_coloured_));
     std::string shares = padded_right("  L", kLimitColumns);
     for (int i = 0; i < 2; ++i) {
-      for (const char* share : {"5 %", "1 %", "0.1 %"}) shares += padded_left(share, kNumber);
+      for (const char* share : {"5 %", "1 %", "0.1 %"}) shares += cell(share);
     }
     line(styled(shares, kFaint, is_coloured_));
     for (const FamilyAdvice& family : advice_.families) {
       std::string row = padded_right("  " + family.expression, kLimitColumns);
-      for (const std::int64_t limit : family.keys) row += padded_left(limit_text(limit), kNumber);
-      for (const std::int64_t limit : family.requests) {
-        row += padded_left(limit_text(limit), kNumber);
-      }
+      for (const std::int64_t limit : family.keys) row += cell(limit_text(limit));
+      for (const std::int64_t limit : family.requests) row += cell(limit_text(limit));
       line(row);
     }
     paragraph(
@@ -140,14 +140,13 @@ class AdviceText {
   void hit_first() {
     const FamilyInfo& info = limit_families().info[advice_.balanced_family];
     title("The keys that " + info.pattern() + " would hit first");
-    line(styled(padded_left("needs L", 10) + padded_left("requests", kNumber) +
-                    padded_left("in a minute", 13) + padded_left("4xx", 9) + padded_left("5xx", 9) +
+    line(styled(padded_left("needs L", 10) + cell("requests") + cell("in a minute", 13) +
+                    padded_left("4xx", 9) + padded_left("5xx", 9) +
                     "   key, its most frequent user agent and path",
                 kFaint, is_coloured_));
     for (const HitKey& hit : advice_.hit_first) {
-      std::string row = padded_left(limit_text(hit.needs), 10) +
-                        padded_left(grouped(hit.requests), kNumber) +
-                        padded_left(limit_text(hit.busiest_minute), 13);
+      std::string row = padded_left(limit_text(hit.needs), 10) + cell(grouped(hit.requests)) +
+                        cell(limit_text(hit.busiest_minute), 13);
       row += advice_.has_status ? share_of(hit.client_errors, hit.requests) +
                                       share_of(hit.server_errors, hit.requests)
                                 : padded_left("-", 9) + padded_left("-", 9);

@@ -190,6 +190,12 @@ TEST_F(Advise, ATextIsSafeForATerminal) {
   EXPECT_NE(result.out.find("a\\x1b[2J"), std::string::npos);
 }
 
+TEST_F(Advise, LongNumbersAreSeparate) {
+  const Result result = advise("time,key,cost\n1,a,1000000000000\n20,b,1\n", false);
+  EXPECT_EQ(result.out.find(",0001"), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("1,000,000,000,000 1,000,000,000,000\n"), std::string::npos);
+}
+
 TEST_F(Advise, TheCommandReplaysTheSameKeys) {
   std::string csv = "time,user\n";
   for (int i = 0; i < 100; ++i) csv += std::to_string(i) + ",a\n";
