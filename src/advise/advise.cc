@@ -57,8 +57,8 @@ int advise_all(const AdviseOptions& options, const replay::Streams& streams) {
   const std::string text = options.is_json ? advice_json(advice, context)
                                            : advice_text(advice, context, streams.is_coloured);
   if (page) {
-    page->write(pages::filled(pages::advice_page(), advice_json(shortened(advice), context)));
-    page->finish();
+    write_page(*page, options.html,
+               pages::filled(pages::advice_page(), advice_json(shortened(advice), context)));
   }
   std::ostream& out = options.html == "-" ? streams.err : streams.out;
   if (!(out << text << std::flush)) {

@@ -7,7 +7,9 @@
 
 #include <cassert>
 #include <cerrno>
+#include <filesystem>
 #include <stdexcept>
+#include <system_error>
 #include <utility>
 
 #include "replay/text.h"
@@ -77,6 +79,17 @@ std::unique_ptr<OutputFile> open_output(std::string_view option, std::string_vie
                   : open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kOutputMode);
   if (descriptor < 0) throw ReplayError(kFailed, label + name + ": " + why_not(errno));
   return std::make_unique<OutputFile>(descriptor, std::string(contents), name);
+}
+
+void write_page(OutputFile& file, const std::string& path, std::string_view page) {
+  try {
+    file.write(page);
+    file.finish();
+  } catch (const std::runtime_error&) {
+    std::error_code ignored;
+    if (path != "-") std::filesystem::resize_file(path, 0, ignored);
+    throw;
+  }
 }
 
 }  // namespace sluice::replay

@@ -40,4 +40,8 @@ class OutputFile {
 std::unique_ptr<OutputFile> open_output(std::string_view option, std::string_view contents,
                                         const std::string& path, const std::vector<Input>& inputs);
 
+/// Writes a page to the file, which open_output() has opened for this path, and closes it. If that
+/// fails, it throws as OutputFile, and no part of the page is left in the file.
+void write_page(OutputFile& file, const std::string& path, std::string_view page);
+
 }  // namespace sluice::replay

@@ -124,12 +124,12 @@ void report(const ReplayOptions& options, const Streams& streams, const Tally& t
                               .late = order.late(),
                               .most_late_ns = order.most_late_ns()};
   if (page) {
-    page->file->write(page_report({.tally = tally,
-                                   .charts = *charts,
-                                   .sweep = page->sweep,
-                                   .context = context,
-                                   .command = command_line(options)}));
-    page->file->finish();
+    write_page(*page->file, options.html,
+               page_report({.tally = tally,
+                            .charts = *charts,
+                            .sweep = page->sweep,
+                            .context = context,
+                            .command = command_line(options)}));
   }
   const bool is_taken = options.decisions == "-" || options.html == "-";
   std::string text = options.is_json ? json_report(summary, context)

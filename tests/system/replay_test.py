@@ -231,6 +231,11 @@ class BadInput(Replay):
 
     def test_full_disk_for_the_report(self):
         path = self.write_file("requests.csv", CSV)
+        page = self.write_file("page.html", "")
+        for command in (["replay", path, *self.LIMIT], ["advise", path]):
+            result = run("sh", "-c", 'ulimit -f 1; "$0" "$@"', BINARY, *command, "--html", page)
+            self.assertIn(f"the page cannot be written to {page}: File too large", result.stderr)
+            self.assertEqual((result.returncode, read_text(page)), (1, ""))
         result = run("sh", "-c", '"$0" "$@" >/dev/full', BINARY, "replay", path, *self.LIMIT)
         self.assertEqual(result.returncode, 1, result.stderr)
         self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
