@@ -119,8 +119,8 @@ asio::awaitable<void> listen(Site& site, tcp::acceptor& acceptor) {
 }  // namespace
 
 int main(int count, char** arguments) {
-  const auto port = static_cast<std::uint16_t>(count < 4 ? 0 : std::atoi(arguments[1]));
-  if (port == 0) {
+  const int port = count < 4 ? 0 : std::atoi(arguments[1]);
+  if (port < 1 || port > 65'535) {
     std::fprintf(stderr, "usage: http_server PORT STORE_URL LIMIT [TRUSTED_PROXY...]\n");
     return 2;
   }
@@ -130,7 +130,8 @@ int main(int count, char** arguments) {
         sluice::Limiter(sluice::open_store(arguments[2]), sluice::Limit(arguments[3], "http")),
         sluice::ClientIp({.trusted_proxies = {arguments + 4, arguments + count}})};
     // Only for this machine: a proxy on it accepts the connections of others.
-    tcp::acceptor acceptor(context, {asio::ip::address_v4::loopback(), port});
+    tcp::acceptor acceptor(context,
+                           {asio::ip::address_v4::loopback(), static_cast<std::uint16_t>(port)});
     asio::signal_set signals(context, SIGINT, SIGTERM);
     signals.async_wait([&](const boost::system::error_code&, int) { context.stop(); });
     asio::co_spawn(context, listen(site, acceptor), asio::detached);

@@ -67,6 +67,12 @@ class HttpServer(unittest.TestCase):
             self.check_form(headers)
         self.assertEqual(server.stop(), 0)
 
+    def test_a_number_that_is_no_port(self):
+        for port in ("65536", "-1", "x"):
+            result = harness.run(example.program("http_server"), port, "memory:", LIMIT,
+                                 timeout_s=harness.PATIENCE_S)
+            self.assertEqual((result.returncode, result.stderr.split()[0]), (2, "usage:"), port)
+
     def test_a_leaky_bucket_spaces_the_responses(self):
         self.serve("memory:", limit="leaky_bucket 5/1s queue=2")
         connections = [self.connect() for _ in range(3)]
