@@ -70,11 +70,12 @@ export function arrivalsOf(experiment: Experiment): number[] {
   return integral.filter((time) => time < end).sort((a, b) => a - b);
 }
 
-/** The times of a log, as seconds since the first: of each line the first ISO time, time of Apache
- * and nginx, or number of seconds. Other lines are left out. */
+/** The times of a log, as seconds since the first: of each line the first ISO time, or time of
+ * Apache and nginx; if no line has one, the number at its start. Other lines are left out. */
 export function readTimes(text: string): number[] {
   const months = "JanFebMarAprMayJunJulAugSepOctNovDec";
-  const times: number[] = [];
+  const dates: number[] = [];
+  const seconds: number[] = [];
   for (const line of text.split("\n")) {
     const iso = /\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:?\d\d)?/.exec(line);
     const common =
@@ -82,14 +83,15 @@ export function readTimes(text: string): number[] {
     const plain = /^\s*(\d+(\.\d+)?)/.exec(line);
     if (common) {
       const month = String(months.indexOf(common[2]) / 3 + 1).padStart(2, "0");
-      times.push(Date.parse(`${common[3]}-${month}-${common[1]}T${common[4]}${common[5]}:` +
+      dates.push(Date.parse(`${common[3]}-${month}-${common[1]}T${common[4]}${common[5]}:` +
                             common[6]) / 1000);
     } else if (iso) {
-      times.push(Date.parse(iso[0].replace(" ", "T") + (iso[2] ? "" : "Z")) / 1000);
+      dates.push(Date.parse(iso[0].replace(" ", "T") + (iso[2] ? "" : "Z")) / 1000);
     } else if (plain) {
-      times.push(Number(plain[1]));
+      seconds.push(Number(plain[1]));
     }
   }
+  const times = dates.length > 0 ? dates : seconds;
   const good = times.filter(Number.isFinite).sort((a, b) => a - b).slice(0, MAX_ARRIVALS);
   return good.map((time) => Math.round((time - good[0]) * 1e6) / 1e6);
 }
