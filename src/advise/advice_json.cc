@@ -53,6 +53,13 @@ void write_families(JsonWriter& json, const Advice& advice) {
 }
 
 void write_hits(JsonWriter& json, const Advice& advice) {
+  const auto add_status = [&](std::string_view name, std::uint64_t requests) {
+    if (advice.has_status) {
+      json.add(name, requests);
+    } else {
+      json.add(name, nullptr);
+    }
+  };
   json.open("hit_first", '[');
   for (const HitKey& hit : advice.hit_first) {
     json.open('{');
@@ -62,8 +69,8 @@ void write_hits(JsonWriter& json, const Advice& advice) {
     json.add("needs", hit.needs);
     json.add("busiest_minute", hit.busiest_minute);
     json.add("span_ns", hit.span_ns);
-    json.add("status_4xx", hit.client_errors);
-    json.add("status_5xx", hit.server_errors);
+    add_status("status_4xx", hit.client_errors);
+    add_status("status_5xx", hit.server_errors);
     json.add("user_agent", hit.user_agent);
     json.add("user_agent_at_least", hit.user_agent_requests);
     json.add("path", hit.path);

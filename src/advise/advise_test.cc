@@ -181,6 +181,8 @@ TEST_F(Advise, DescribesKeysByTheFieldsThatAJsonLineHas) {
   EXPECT_EQ(hit.at("status_5xx").as_int64(), 10);
   EXPECT_EQ(hit.at("user_agent").as_string(), "bot");
   EXPECT_EQ(hit.at("path").as_string(), "/a");
+  const auto bare = boost::json::parse(advise("time,key\n1,a\n").out).at("hit_first").at(0);
+  EXPECT_TRUE(bare.at("status_4xx").is_null() && bare.at("status_5xx").is_null());
 }
 
 TEST_F(Advise, ATextIsSafeForATerminal) {

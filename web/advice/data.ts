@@ -16,7 +16,7 @@ export interface Advice {
   limits: {limit_expr: string, keys_denied: Shares, requests_denied: Shares}[];
   hit_first: {
     key: string, requests: number, denied: number, needs: number, busiest_minute: number,
-    span_ns: number, status_4xx: number, status_5xx: number, user_agent: string,
+    span_ns: number, status_4xx: number | null, status_5xx: number | null, user_agent: string,
     user_agent_at_least: number, path: string, path_at_least: number,
   }[];
   suggestions: {

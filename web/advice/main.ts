@@ -100,12 +100,14 @@ function makeHits(advice: Advice): HTMLElement {
   const text = (value: string, atLeast: number, requests: number) => make("td", {class: "text"},
       value === "" || atLeast * 10 < requests ? "" :
         `${safe(value)} (${percent(atLeast, requests)})`);
+  const status = (name: string, count: number | null, requests: number) => count === null ?
+    make("td", {class: "number"}, "-") : showNumber("td", name, count, percent(count, requests));
   const rows = advice.hit_first.map((hit) => make("tr", {},
       make("th", {scope: "row"}, safe(hit.key)), number("needs", hit.needs),
       number("requests", hit.requests), number("denied", hit.denied),
       number("busiest_minute", hit.busiest_minute),
-      showNumber("td", "status_4xx", hit.status_4xx, percent(hit.status_4xx, hit.requests)),
-      showNumber("td", "status_5xx", hit.status_5xx, percent(hit.status_5xx, hit.requests)),
+      status("status_4xx", hit.status_4xx, hit.requests),
+      status("status_5xx", hit.status_5xx, hit.requests),
       text(hit.user_agent, hit.user_agent_at_least, hit.requests),
       text(hit.path, hit.path_at_least, hit.requests)));
   return make("section", {}, make("h2", {}, "The keys that balanced would hit first"),

@@ -15,6 +15,8 @@ await withBrowser(async (browser) => {
     advice.suggestions.map(({ denied }) => denied));
   assert.deepEqual(await numbers('td[data-name=needs]'),
     advice.hit_first.map(({ needs }) => needs));
+  assert.deepEqual(await numbers('td[data-name=status_4xx]'),
+    advice.hit_first.map((hit) => hit.status_4xx).filter((count) => count !== null));
   for (const share of ['5%', '1%', '0.1%']) {
     assert.deepEqual(await numbers(`td[data-name="keys ${share}"]`),
       advice.limits.map((row) => row.keys_denied[share]));
