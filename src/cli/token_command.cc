@@ -19,7 +19,7 @@ Example:
 int print_token(const std::string& name) {
   const std::string token = make_token();
   std::cout << "token: " << token << "\n"
-            << "line:  - {name: " << name << ", token: \"sha256:" << token_sha256(token)
+            << "line:  - {name: \"" << name << "\", token: \"sha256:" << token_sha256(token)
             << "\", roles: [check]}" << std::endl;
   return 0;
 }

@@ -13,7 +13,7 @@ class Token(SystemTest):
     def test_has_256_random_bits_of_its_own(self):
         first, line = new_token("gateway")
         self.assertRegex(first, r"^[\w-]{43}$")
-        self.assertRegex(line, r'^ - \{name: gateway, token: "sha256:[0-9a-f]{64}", '
+        self.assertRegex(line, r'^ - \{name: "gateway", token: "sha256:[0-9a-f]{64}", '
                                r'roles: \[check\]\}$')
         self.assertNotIn(first, line)
         self.assertNotEqual(first, new_token("gateway")[0])
@@ -29,6 +29,8 @@ class Token(SystemTest):
             result = sluice("token", "--name", name)
             self.assertEqual((result.returncode, result.stdout), (2, ""))
             self.assertIn("a user's name has 1 to 64 characters", result.stderr)
+        path = self.write_file("sluice.yaml", f"users:\n{new_token('null')[1]}\n")
+        self.assertEqual(sluice("check-config", path).stderr, "")
 
 
 class Users(SystemTest):
