@@ -59,11 +59,14 @@ std::uint64_t begin_waking(WaitQueues& queues, const Request& request) {
   return request.operation == Operation::kReset ? queues.callers().begin_reset(request.key) : 0;
 }
 
-// Wakes them, after the operation. Callers that have reserved units learn only of a reset that the
-// store has carried out: they abandon their reservation, which a store that did not answer may
-// still count. REQUIRES: wakes(request).
-void wake(WaitQueues& queues, const Request& request, std::uint64_t begun, const Decision& answer) {
+// Wakes them, after the operation, unless it ended with an error. Callers that have reserved units
+// learn only of a reset that the store has carried out: they abandon their reservation, which a
+// store that did not answer may still count. REQUIRES: wakes(request).
+void wake(WaitQueues& queues, const Request& request, std::uint64_t begun, const Decision& answer,
+          const std::exception_ptr& error) {
   assert(wakes(request));
+  if (request.operation == Operation::kReset) queues.callers().end_reset(request.key);
+  if (error) return;
   if (request.operation == Operation::kBlock) {
     // The policy says that it has blocked, and has not: no caller is to be denied.
     if (!answer.allowed || answer.source == Source::kPolicy) return;
@@ -99,9 +102,12 @@ void refuse(std::string_view what, std::string_view least, std::int64_t number) 
 }
 
 Decision LimiterCore::ask(const Request& request) const {
+  if (!wakes(request)) return store().decide_one(request);
   const std::uint64_t begun = begin_waking(*queues_, request);
-  const Decision decision = store().decide_one(request);
-  if (wakes(request)) wake(*queues_, request, begun, decision);
+  Decision decision;
+  auto error = error_in([&] { decision = store().decide_one(request); });
+  wake(*queues_, request, begun, decision, error);
+  if (error) std::rethrow_exception(std::move(error));
   return decision;
 }
 
@@ -113,7 +119,7 @@ void LimiterCore::async_ask(const BoundLimit& bound, const Request& request,
                 key = std::string(request.key), then = std::move(callback)](
                    const Decision& decision, std::exception_ptr error) mutable {
       asked.key = key;
-      if (!error) wake(*queues, asked, begun, decision);
+      wake(*queues, asked, begun, decision, error);
       then(decision, std::move(error));
     };
   }

@@ -481,6 +481,34 @@ TEST_F(LimiterTest, AReservationReturnsNothingAfterAResetWhoseAnswerIsLost) {
   EXPECT_EQ(inner_->asked[0].cost, 0);
 }
 
+// The store may have reset the key after it had granted them.
+TEST_F(LimiterTest, AReservationMadeWhileItsKeyIsResetReturnsNothing) {
+  Limiter limiter = make_limiter({.on_failure = OnFailure::kRaise});
+  const auto lose_resets = [this] {
+    inner_->loses = [](const Request& asked) { return asked.operation == Operation::kReset; };
+  };
+  const std::function<void()> resets[] = {
+      [&] { limiter.reset("a"); },
+      [&] { limiter.async_reset("a", tell_done()); },
+      [&] {
+        lose_resets();
+        EXPECT_THROW(limiter.reset("a"), StoreError);
+      },
+      [&] {
+        lose_resets();
+        limiter.async_reset("a", tell_done());
+      },
+  };
+  for (const auto& reset : resets) {
+    SCOPED_TRACE(&reset - resets);
+    inner_->on_the_way = [&] { reserved_ = limiter.reserve("a"); };
+    reset();
+    reserved_.cancel();
+    EXPECT_EQ(inner_->asked.back().operation, Operation::kRefund);
+    EXPECT_EQ(inner_->asked.back().cost, 0);
+  }
+}
+
 TEST_F(LimiterTest, AReservationIsSettledThoughTheStoreIsLost) {
   Limiter limiter = make_limiter({.on_failure = OnFailure::kRaise});
   Reservation reservation = limiter.reserve("a", 4);

@@ -51,7 +51,7 @@ class WaitingCallers {
   static constexpr std::size_t kMostResets = 65'536;
 
   /// How many events were counted in this process, for all limits together: calls of wake() and
-  /// wake_all(), and resets that have begun.
+  /// wake_all(), and resets that have begun or ended.
   static std::uint64_t wakings() { return count_.load(std::memory_order_acquire); }
 
   /// A caller that waits for a key, until it is destroyed. It is made and destroyed on the timer
@@ -92,6 +92,9 @@ class WaitingCallers {
   /// Called before the store is asked to reset the key: it may forget units from now on. The result
   /// is for wake().
   std::uint64_t begin_reset(std::string_view key);
+  /// Called when the store has answered, or will not: units taken since begin_reset() may be
+  /// forgotten, too.
+  void end_reset(std::string_view key) { begin_reset(key); }
 
   /// Wakes the callers that wait for the key, and asked the store before the event `begun`. (Those
   /// that asked during a reset keep their reservations: the store may have made them after it.)
@@ -102,8 +105,8 @@ class WaitingCallers {
 
   /// Whether a reset in this process may have forgotten units of the key: then a refund would
   /// return units that others have taken since. `since` is the value of wakings() before the store
-  /// was asked for them. Says yes if it does not know: if a reset is not answered, or if more than
-  /// kMostResets keys were reset since.
+  /// was asked for them. Says yes if it does not know: if a reset that began later is not answered,
+  /// if one ended later, or if more than kMostResets keys were reset since.
   bool was_reset(std::string_view key, std::uint64_t since) const;
 
  private:
