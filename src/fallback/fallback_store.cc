@@ -232,11 +232,12 @@ void FallbackStore::want_parts(Batch& batch) {
   }
 }
 
-// Before the local states answer for the key. REQUIRES: the policy is local, and local_mutex_ is
-// held.
+// Before the local states answer for the key or block it. REQUIRES: the policy is local, and
+// local_mutex_ is held.
 void FallbackStore::bring_to_told(const Subject& subject, const Request& request, Instant now) {
   assert(local_ != nullptr);
   if (lends(*request.limit)) return;
+  if (request.operation == Operation::kBlock) answers_->note_block(name_of(subject), now);
   const std::size_t parts = request.limit->parts.size();
   const auto told = answers_->take_new(name_of(subject), parts);
   if (std::ranges::none_of(told, [](const auto& one) { return one.has_value(); })) return;

@@ -41,6 +41,27 @@ TEST_F(FallbackSubmitTest, ABatchTellsNothingNewerThanWhatWasToldMeanwhile) {
   EXPECT_EQ(decide({.key = "k", .cost = 0}).remaining, 4);
 }
 
+TEST_F(FallbackSubmitTest, ABatchEndsNoBlockThatWasAnsweredMeanwhile) {
+  wrap({});
+  inner_->answers = ScriptedStore::Answers::kAtOnce;
+  for (const char* expression : {"fixed_window 10/1h", "fixed_window 10/1h & token_bucket 10/1h"}) {
+    space_.reset();
+    use(expression);
+    for (const char* key : {"k", "unanswered"}) {
+      inner_->on_the_way = [&] {
+        if (key == std::string_view("unanswered")) inner_->lose_all();
+        decide({.key = key, .operation = Operation::kBlock, .duration_ns = kHourNs});
+        inner_->lose_nothing();
+      };
+      EXPECT_TRUE(decide_batch({{.key = "other"}, {.key = key}})[1].allowed);
+      inner_->lose_all();
+      EXPECT_FALSE(decide({.key = key}).allowed) << key;
+      EXPECT_TRUE(decide({.key = "other"}).allowed);
+      inner_->lose_nothing();
+    }
+  }
+}
+
 // What has come back since then may be admitted here. The answers to a batch of several requests
 // arrived at different times, so their batch is recorded at the time of the last.
 TEST_F(FallbackSubmitTest, ASingleAnswerCountsFromWhenItArrived) {

@@ -38,7 +38,7 @@ std::int64_t patience_under(const LimitDefinition& limit, std::int64_t patience_
 }  // namespace
 
 void LastAnswers::ToldEntry::tell(const Decision& decision, Instant at, Instant since,
-                                  bool is_late) {
+                                  bool may_be_blocked) {
   const Told next{.at = at,
                   .used = std::max<std::int64_t>(0, decision.limit - decision.remaining),
                   .reset_at = saturated_sum(at, decision.reset_after.count())};
@@ -46,7 +46,7 @@ void LastAnswers::ToldEntry::tell(const Decision& decision, Instant at, Instant 
   if (may_be_newer_than(at, since) && strictness(told) >= strictness(next)) return;
   told = next;
   is_new = true;
-  has_remained = decision.remaining > 0 && !is_late;
+  has_remained = decision.remaining > 0 && !may_be_blocked;
 }
 
 // REQUIRES: until != 0; the request takes units.
@@ -104,7 +104,8 @@ void LastAnswers::record(const KeyName& name, const Request& request, const Deci
                                                    : told_.find(number, tag_of(name));
   if (entry == nullptr) return;
   const bool may_be_old = entry->may_be_newer_than(at, since);
-  entry->tell(told, at, since, is_late);
+  const bool may_be_blocked = is_late || since <= shard.blocked_at;
+  entry->tell(told, at, since, may_be_blocked);
   if (is_denial) {
     note_denial(shard, *sent);
     entry->may_be_denied = true;
@@ -128,7 +129,7 @@ void LastAnswers::record(const KeyName& name, const Request& request, const Deci
     const bool knows_all = request.parts.size() == parts;
     if (!knows_all && part != told.binding) continue;
     told_.find_or_add(number, tag_of_part(name, parts, part), at)
-        .tell(knows_all ? request.parts[part] : told, at, since, is_late);
+        .tell(knows_all ? request.parts[part] : told, at, since, may_be_blocked);
   }
 }
 
@@ -198,6 +199,12 @@ void LastAnswers::ask_again(const KeyName& name, Instant now, bool is_reset) {
     denial->sent_at = now - hold_ns_;
   }
   entry->may_be_denied = true;
+}
+
+void LastAnswers::note_block(const KeyName& name, Instant now) {
+  Shard& shard = shards_[number_of(name)];
+  const std::lock_guard lock(shard.lock);
+  shard.blocked_at = std::max(shard.blocked_at, now);
 }
 
 LastAnswers::ToldParts LastAnswers::take_new(const KeyName& name, std::size_t parts) {

@@ -75,8 +75,9 @@ class LastAnswers {
   /// answer says nothing of denials. Of an `&`, request.parts has the decisions of all parts; if
   /// not, only what the binding part told is known. The answer is newer than all that the store
   /// told until `since`. The answers of a batch of several requests are recorded when the last has
-  /// arrived, so their `since` is when the batch was sent. An answer after the deadline (`is_late`)
-  /// does not tell that the key is not blocked: a later block may have been answered by the policy.
+  /// arrived, so their `since` is when the batch was sent. An answer that may be older than a block
+  /// does not tell that the key is not blocked: one whose `since` is not after the last
+  /// note_block(), and one after the deadline (`is_late`).
   void record(const KeyName& name, const Request& request, const Decision& told,
               std::optional<Instant> sent, Instant at, Instant since = kMaxInt64,
               bool is_late = false);
@@ -96,6 +97,9 @@ class LastAnswers {
   /// again. From now on denials of requests sent up to `now` are not remembered. A reset ends the
   /// denial in any case.
   void ask_again(const KeyName& name, Instant now, bool is_reset);
+
+  /// The key is being blocked here, at `now`.
+  void note_block(const KeyName& name, Instant now);
 
   struct NewlyTold : Told {
     bool has_remained = false;  ///< Something remained: the key was not blocked.
@@ -119,7 +123,7 @@ class LastAnswers {
     bool may_be_newer_than(Instant at, Instant since) const {
       return told.at > since && told.at != at;
     }
-    void tell(const Decision& decision, Instant at, Instant since, bool is_late);
+    void tell(const Decision& decision, Instant at, Instant since, bool may_be_blocked);
     Instant ends_at() const { return told.reset_at; }
   };
 
@@ -146,6 +150,7 @@ class LastAnswers {
     Lock lock;
     // Guarded by lock, as are the shard's entries:
     Instant cleared_at = -1;  // When a denial was last cleared here.
+    Instant blocked_at = -1;  // When a key was last blocked here.
     // Written under lock, read without it: from then on no denial here is used while the store
     // answers.
     std::atomic<Instant> quiet_from{0};
