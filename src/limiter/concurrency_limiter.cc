@@ -161,17 +161,18 @@ bool Permit::held() const {
   return lease_ != nullptr && lease_->held();
 }
 
+// These hold a share of their own: a callback that is called at once or called off may destroy the
+// permit.
 void Permit::on_expiry(std::function<void()> callback) {
-  // A share of its own: if the callback is called at once, it may destroy the permit.
   if (const auto lease = lease_) lease->on_expiry(std::move(callback));
 }
 
 void Permit::release() {
-  if (lease_) lease_->release();
+  if (const auto lease = lease_) lease->release();
 }
 
 void Permit::ignore() {
-  if (lease_) lease_->ignore();
+  if (const auto lease = lease_) lease->ignore();
 }
 
 }  // namespace sluice

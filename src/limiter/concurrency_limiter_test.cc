@@ -238,6 +238,21 @@ TEST(Permit, MayBeDestroyedByTheCallbackThatIsCalledAtOnce) {
   EXPECT_EQ(permit, nullptr);
 }
 
+TEST(Permit, MayBeOwnedByItsCallback) {
+  ManualClock clock;
+  ConcurrencyLimiter jobs(open_store("memory:", clock), Limit("concurrency 2 lease=3s"));
+  for (void (Permit::*const settle)() : {&Permit::release, &Permit::ignore}) {
+    auto owner = std::make_shared<Permit>(jobs.try_acquire("k"));
+    const std::weak_ptr<Permit> alive = owner;
+    Permit* const permit = owner.get();
+    permit->on_expiry([last = std::move(owner)] {});
+    EXPECT_FALSE(alive.expired());
+    (permit->*settle)();
+    EXPECT_TRUE(alive.expired());
+  }
+  EXPECT_EQ(jobs.peek("k").remaining, 1) << "one was ignored";
+}
+
 TEST_F(ConcurrencyLimiterTest, BacksOffFromWhatOthersShare) {
   const auto store = std::make_shared<ScriptedStore>();
   store->says = [](const Request&) { return Decision{.allowed = true}; };

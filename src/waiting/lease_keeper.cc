@@ -204,10 +204,11 @@ void Lease::run_callback() {
   if (const auto callback = std::exchange(callback_, nullptr)) callback();
 }
 
-// No callback runs after this call, unless the callback itself calls this.
+// No callback runs after this call, unless the callback itself calls this. What the callback owns
+// may call this again when it is destroyed.
 void Lease::call_off() {
   const std::lock_guard lock(callback_mutex_);
-  callback_ = nullptr;
+  const auto called_off = std::exchange(callback_, nullptr);
 }
 
 // Sets the state to kReleased. Returns whether the store may count the permit: it was held, or it
