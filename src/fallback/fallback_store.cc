@@ -58,11 +58,15 @@ std::shared_ptr<Space> FallbackStore::replace_space(const std::shared_ptr<Space>
   // their spaces, too.
   const auto* const former =
       held.use_count() == 1 ? static_cast<const FallbackSpace*>(held.get()) : nullptr;
-  auto inner = former ? inner_->replace_space(*former->inner, limit) : inner_->open_space(limit);
+  std::shared_ptr<Space> inner;
   std::shared_ptr<Space> local;
-  if (local_) {
-    MemoryStore& states = local_->store();
-    local = former ? states.replace_space(former->local, limit) : states.open_space(limit);
+  if (former) {
+    // First here, where there is room for fewer limits: if there is none, both keep their spaces.
+    if (local_) local = local_->store().replace_space(former->local, limit);
+    inner = inner_->replace_space(*former->inner, limit);
+  } else {
+    inner = inner_->open_space(limit);
+    if (local_) local = local_->store().open_space(limit);
   }
   Known& known = spaces_[limit.space];
   const auto current = known.space.lock();
