@@ -126,7 +126,8 @@ void LimiterCore::async_ask(const BoundLimit& bound, const Request& request,
   const BoundLimit* const about = &bound;
   submit_requests(store(), {&about, 1}, {&request, 1}, Batch::Mode::kEach,
                   [callback = std::move(callback)](const Batch* batch, std::exception_ptr error) {
-                    callback(error ? Decision{} : batch->decisions()[0], std::move(error));
+                    if (error) return callback({}, std::move(error));
+                    callback(batch->decisions()[0], nullptr);
                   });
 }
 

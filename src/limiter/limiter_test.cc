@@ -171,6 +171,7 @@ TEST_F(AsyncTest, IsToldWhatWouldHaveBeenThrown) {
     inner_->answer_all();
     ASSERT_EQ(told_.size(), ++times);
     EXPECT_EQ(last_sentence(), "the line is cut");
+    EXPECT_EQ(last().decision, Decision());
   }
   limiter.async_reserve("k", 1, kForever, keep_it());
   inner_->answer_all();
