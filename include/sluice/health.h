@@ -52,7 +52,9 @@ struct StoreHealth {
   /// A deadline with which those replies would have been in time: twice the longest round trip, in
   /// whole milliseconds.
   std::chrono::nanoseconds sufficient_deadline{0};
-  /// Requests without an answer by the deadline, because the server was late.
+  /// Requests without an answer by the deadline, because the server was late. One that the server
+  /// has refused, before the deadline or after it, counts as `refused` only. One that it may still
+  /// answer is counted when it does, or when the connection is given up.
   std::uint64_t late_server = 0;
   /// Requests without an answer by the deadline, because this process was late: it got no processor
   /// time, and looked for the reply more than 1 ms after the deadline.

@@ -64,18 +64,14 @@ class Connection::Call final : public Command {
   void on_lost(Loss loss, std::string_view why) override { connection_.on_lost(*this, loss, why); }
 
   // Calls `to` with each request that was not forgotten, which does not belong to the call any
-  // more. But those that are late fail: their time is up.
+  // more.
   template <typename To>
-  void hand_over(bool may_be_executed, std::string_view why, To to) {
+  void hand_over(bool may_be_executed, To to) {
     for (PendingRequest* const request : script.requests()) {
       if (request == nullptr) continue;
       request->holder = nullptr;
       request->may_be_executed = may_be_executed;
-      if (request->is_late) {
-        connection_.worker_.fail(*request, why);
-      } else {
-        to(*request);
-      }
+      to(*request);
     }
   }
   std::size_t size() const { return script.requests().size(); }
@@ -224,7 +220,7 @@ void Connection::read(Call& call, std::string_view reply, RemoteWorker::Clock::t
       note_clock(call);
       is_noted = true;
       worker_.complete(request, arrived);
-    } else if (!request.is_late && read_server_error(why).kind == ServerError::Kind::kReadOnly) {
+    } else if (read_server_error(why).kind == ServerError::Kind::kReadOnly) {
       listener_.on_refused(request, *this, why);
     } else {
       worker_.refuse(request, name() + ": " + std::string(without_arguments(why)),
@@ -260,10 +256,10 @@ void Connection::on_error(Call& call, std::string_view text) {
   // If the user has no permission for some key of several, send each alone: then only that one
   // fails.
   const bool apart = kind == Kind::kNoPerm && call.size() > 1;
-  call.hand_over(error.may_be_executed, text, [&](PendingRequest& request) {
+  call.hand_over(error.may_be_executed, [&](PendingRequest& request) {
     // Behind a balancer, each command may come to another server.
-    const bool is_retried = kind == Kind::kNoScript ? ++request.tries <= kMaxTries : apart;
-    if (!is_retried) return listener_.on_refused(request, *this, text);
+    const bool may_be_retried = kind == Kind::kNoScript ? ++request.tries <= kMaxTries : apart;
+    if (!may_be_retried || request.is_late) return listener_.on_refused(request, *this, text);
     request.is_again = true;
     request.alone = request.alone || apart;
     (call.asking ? asking_ : again_).push_back(request);
@@ -273,9 +269,9 @@ void Connection::on_error(Call& call, std::string_view text) {
 void Connection::on_lost(Call& call, Loss loss, std::string_view why) {
   const bool may_be_executed = loss == Loss::kMayBeExecuted;
   if (may_be_executed) health_.on_lost(call.sent_at);
-  call.hand_over(may_be_executed, why, [&](PendingRequest& request) {
+  call.hand_over(may_be_executed, [&](PendingRequest& request) {
     request.is_again = true;
-    if (loss == Loss::kUnsent) {
+    if (loss == Loss::kUnsent && !request.is_late) {
       (call.asking ? asking_ : again_).push_back(request);
     } else {
       worker_.fail(request, why);

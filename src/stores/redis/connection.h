@@ -28,7 +28,8 @@ class ConnectionListener {
   /// The connection is lost, or an attempt to connect has failed.
   virtual void on_down(Connection& connection, std::string_view why) = 0;
   /// The server has refused the request with the error `text` and has not executed it. The
-  /// connection has forgotten it: the listener decides what happens to it.
+  /// connection has forgotten it: the listener decides what happens to it. Nobody waits for it any
+  /// more if it is late.
   virtual void on_refused(PendingRequest& request, Connection& connection,
                           std::string_view text) = 0;
 };

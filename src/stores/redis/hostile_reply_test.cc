@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstring>
+#include <deque>
 #include <future>
 #include <memory>
 #include <optional>
@@ -17,6 +18,7 @@
 #include "stores/redis/resp.h"
 #include "stores/redis/sweep.h"
 #include "testing/fake_server.h"
+#include "testing/late_answers.h"
 #include "testing/redis_limited.h"
 
 namespace sluice::redis {
@@ -274,6 +276,67 @@ TEST(RedisStore, AServerThatIsBusyIsAskedEverMoreSeldom) {
   EXPECT_GE(std::chrono::steady_clock::now() - began, 116ms);
   asked.peer.send(admission_of(last, kHourNs));
   EXPECT_EQ(asked.pending.get().error, "");
+}
+
+// Also if the refusal comes after the deadline, or several times before it.
+TEST(RedisStoreHealth, CountsARequestAsLateOrAsRefused) {
+  struct Case {
+    std::string in_time;
+    std::string late;
+    bool is_refused;
+  };
+  struct Asking {
+    explicit Asking(const Case& one) : expected(one) {
+      servers::await("the connection",
+                     [&] { return health_of(limited).state == StoreHealth::State::kUp; });
+      const Request asked = limited.request("k");
+      auto batch = std::make_unique<Batch>(std::span(&asked, 1));
+      batch->outer.store = &wanted;
+      batch->completion = [this](const Batch&) { answered.release(); };
+      limited.store().submit(std::move(batch));
+    }
+    static RedisOptions options(const FakeServer& server) {
+      RedisOptions options = options_of(server);
+      options.deadline = 500ms;  // A connection that is silent for twice as long is given up.
+      return options;
+    }
+    std::uint64_t late() {
+      const StoreHealth health = health_of(limited);
+      return health.late_server + health.late_here;
+    }
+
+    const Case& expected;
+    std::binary_semaphore answered{0};
+    LateAnswers wanted;  // Outlives the store.
+    FakeServer server;
+    Limited limited{options(server), "token_bucket 5/1h"};
+    Peer peer = accept_store(server);
+  };
+  const std::string busy = "-BUSY Redis is busy running a script.\r\n";
+  const std::vector<Case> cases = {{"", "-OOM command not allowed\r\n", true},
+                                   {"", busy, true},
+                                   {busy, "-NOSCRIPT No matching script.\r\n", true},
+                                   {"", "-NOSCRIPT No matching script.\r\n", false},
+                                   {"", "-MOVED 1 127.0.0.1:1\r\n", false}};
+  std::deque<Asking> all;
+  for (const Case& each : cases) all.emplace_back(each);
+  for (Asking& asking : all) {
+    read_command(asking.peer);
+    if (asking.expected.in_time.empty()) continue;
+    asking.peer.send(asking.expected.in_time);
+    read_command(asking.peer);
+  }
+  for (Asking& asking : all) {
+    asking.answered.acquire();
+    asking.peer.send(asking.expected.late);
+  }
+  for (Asking& asking : all) {
+    servers::await("its count",
+                   [&] { return asking.late() + health_of(asking.limited).refused != 0; });
+    EXPECT_EQ(health_of(asking.limited).refused, asking.expected.is_refused ? 1U : 0U)
+        << asking.expected.late;
+    EXPECT_EQ(asking.late(), asking.expected.is_refused ? 0U : 1U) << asking.expected.late;
+  }
 }
 
 TEST(RedisWatch, SubscribesOnANewConnectionIfTheServerCouldNot) {

@@ -129,10 +129,7 @@ std::optional<RemoteWorker::Clock::time_point> RedisRouter::sent_at(const Pendin
 std::string_view RedisRouter::expire(PendingRequest& request) {
   request.is_late = request.holder != nullptr;
   if (!request.is_late) Connection::abandon(request);
-  if (request.refusal != nullptr) {
-    worker_.monitor().on_refused(*request.refusal);
-    return *request.refusal;
-  }
+  if (request.refusal != nullptr) return *request.refusal;
   const Route route = find(request.slot);
   return route.connection != nullptr ? route.connection->late_error() : nowhere_.late_error();
 }
@@ -145,10 +142,14 @@ void RedisRouter::on_refused(PendingRequest& request, Connection& connection,
   const Kind kind = error.kind;
   request.is_again = true;
   const bool is_doubtful = kind == Kind::kClusterDown || kind == Kind::kReadOnly;
-  if (kind == Kind::kMoved || kind == Kind::kAsk) {
+  const bool is_redirected = kind == Kind::kMoved || kind == Kind::kAsk;
+  const bool may_be_retried = kind == Kind::kTryAgain || kind == Kind::kBusy ||
+                              kind == Kind::kLoading || (is_doubtful && doubt(connection, text));
+  if (request.is_late && (is_redirected || kind == Kind::kNoScript)) {
+    worker_.fail(request, text);  // It was late, and not refused.
+  } else if (is_redirected) {
     redirect_request(error, request, connection);
-  } else if (kind == Kind::kTryAgain || kind == Kind::kBusy || kind == Kind::kLoading ||
-             (is_doubtful && doubt(connection, text))) {
+  } else if (may_be_retried && !request.is_late) {
     request.alone = request.alone || kind == Kind::kTryAgain;
     // Bounded, since each request that waits has a copy.
     request.refusal = std::make_unique<const std::string>(

@@ -42,6 +42,7 @@ struct PendingRequest : ListHook {
   bool is_again = false;         // Was sent before, or refused.
   bool may_be_executed = false;  // It failed: see kTakenUnknown.
   bool is_late = false;          // See Router::expire(). It is not sent again.
+  bool is_late_here = false;     // Its time was up, and this process noticed that late.
   std::uint16_t slot = 0;
   std::uint32_t place = 0;
   void* holder = nullptr;

@@ -298,10 +298,11 @@ void RemoteWorker::expire(PendingBatch& batch, Clock::time_point now, bool is_la
       batch.deadline = std::min(batch.deadline, *sent_at + options_.deadline);
       continue;
     }
-    monitor_.count_late(is_late_here);
+    request.is_late_here = is_late_here;
     const std::string_view why = router_->expire(request);
     if (!request.is_late) {
-      fail(request, why);
+      count_unanswered(request);
+      end_unanswered(request, why);
       continue;
     }
     set_unavailable(request, kTakenLater, why);
@@ -328,7 +329,11 @@ void RemoteWorker::close(PendingBatch& batch) {
 }
 
 void RemoteWorker::complete(PendingRequest& request, Clock::time_point arrived) {
-  if (!request.batch->is_answered) monitor_.count_answer();
+  if (request.batch->is_answered) {
+    count_unanswered(request);
+  } else {
+    monitor_.count_answer();
+  }
   request.batch->batch->arrived = arrived;
   end(request);
 }
@@ -346,7 +351,21 @@ void RemoteWorker::set_unavailable(PendingRequest& request, std::int64_t taken,
   request.batch->batch->arrived = {};
 }
 
+/// Counts a request whose time is up.
+void RemoteWorker::count_unanswered(const PendingRequest& request) {
+  if (request.refusal != nullptr) {
+    monitor_.on_refused(*request.refusal);
+  } else {
+    monitor_.count_late(request.is_late_here);
+  }
+}
+
 void RemoteWorker::fail(PendingRequest& request, std::string_view why) {
+  if (request.is_late) count_unanswered(request);
+  end_unanswered(request, why);
+}
+
+void RemoteWorker::end_unanswered(PendingRequest& request, std::string_view why) {
   set_unavailable(request, request.may_be_executed ? kTakenUnknown : 0, why);
   end(request);
 }
@@ -354,7 +373,7 @@ void RemoteWorker::fail(PendingRequest& request, std::string_view why) {
 void RemoteWorker::refuse(PendingRequest& request, const std::string& refusal,
                           const std::string& key) {
   monitor_.on_refused(refusal);
-  fail(request, refusal + key);
+  end_unanswered(request, refusal + key);
 }
 
 /// Completes the batch. What is late then waits for its replies, in the batch that the outer store
@@ -390,6 +409,7 @@ void RemoteWorker::abandon_late(PendingBatch& batch) {
   for (PendingRequest& request : batch.requests) {
     if (request.batch == nullptr) continue;
     router_->abandon(request);
+    count_unanswered(request);
     request.decision->taken = request.may_be_executed ? kTakenUnknown : 0;
   }
 }

@@ -26,8 +26,8 @@ constexpr auto kLong = 60s;
 
 // Answers by the key: "now" at once, "later" when flushed, "soon" by an event, "error" never can,
 // "lost" is sent and gets no reply, "late" is sent and gets one when the test says ("soon late": by
-// the next event), "sent later" is sent when it is first asked about; what else it is asked waits
-// for the test.
+// the next event), "sent later" is sent when it is first asked about, "retried" has been refused;
+// what else it is asked waits for the test.
 class FakeRouter final : public Router {
  public:
   using Clock = RemoteWorker::Clock;
@@ -51,6 +51,7 @@ class FakeRouter final : public Router {
     if (key == "error" || key == "lost") return worker->fail(request, "the server is on fire");
     if (key == "later") return later.push_back(&request);
     if (key == "soon") return worker->context().post([this, &request] { answer(request); });
+    if (key == "retried") request.refusal = std::make_unique<const std::string>("it is busy");
     waiting.push_back(request);
   }
 
@@ -397,6 +398,11 @@ class RemoteWorkerDeadlineTest : public RemoteWorkerTest {
  protected:
   RemoteWorkerDeadlineTest() : RemoteWorkerTest(20ms) {}
 
+  StoreHealth health() {
+    StoreHealth now;
+    worker_->monitor().add_to(now);
+    return now;
+  }
   // Takes longer than the deadline.
   static void be_late() {
     const auto late = RemoteWorker::Clock::now() + 30ms;
@@ -435,9 +441,12 @@ class RemoteWorkerLateTest : public RemoteWorkerDeadlineTest {
   }
   // The reply to the request that has waited longest.
   void reply() {
+    on_worker([&] { router_.answer(router_.waiting.pop_front()); });
+  }
+  void on_worker(const std::function<void()>& task) {
     std::promise<void> done;
     worker_->post([&] {
-      router_.answer(router_.waiting.pop_front());
+      task();
       done.set_value();
     });
     done.get_future().get();
@@ -459,9 +468,19 @@ TEST_F(RemoteWorkerLateTest, ALateReplyIsGivenToWhoWantsIt) {
   ASSERT_EQ(wanted_.all.size(), 2U);
   EXPECT_EQ(wanted_.all[0].limit, 1) << "each has its own";
   EXPECT_EQ(wanted_.all[1].limit, 4);
-  StoreHealth health;
-  worker_->monitor().add_to(health);
-  EXPECT_EQ(health.answered_by_store, 1U);
+  EXPECT_EQ(health().answered_by_store, 1U);
+  EXPECT_EQ(health().late_server + health().late_here, 3U);
+}
+
+TEST_F(RemoteWorkerLateTest, EachRequestHasOneCount) {
+  ask_late({"late", "retried"});
+  EXPECT_EQ(health().refused, 1U) << "what was refused until the deadline";
+  EXPECT_EQ(health().late_server + health().late_here, 0U);
+  on_worker([&] { worker_->refuse(router_.waiting.pop_front(), "no memory"); });
+  EXPECT_EQ(health().refused, 2U) << "what was refused after it";
+  EXPECT_EQ(health().late_server + health().late_here, 0U);
+  EXPECT_EQ(health().refusal, "no memory");
+  EXPECT_EQ(health().answered_by_store, 0U);
 }
 
 TEST_F(RemoteWorkerLateTest, ALateReplyMayStillAnswerABatchThatWaitsForOthers) {
@@ -469,6 +488,8 @@ TEST_F(RemoteWorkerLateTest, ALateReplyMayStillAnswerABatchThatWaitsForOthers) {
   EXPECT_EQ(answers.decisions[0].source, Source::kStore);
   EXPECT_EQ(answers.decisions[1].source, Source::kUnavailable);
   EXPECT_TRUE(wanted_.all.empty());
+  EXPECT_EQ(health().answered_by_store, 1U);
+  EXPECT_EQ(health().late_server + health().late_here, 1U) << "the other";
   router_.answers_sent_later = true;
   const Answers all = ask_late({"soon late", "sent later"});
   EXPECT_EQ(all.error, "");
@@ -480,6 +501,7 @@ TEST_F(RemoteWorkerLateTest, ALateReplyThatNobodyWantsIsAbandoned) {
   EXPECT_EQ(ask({"late", "now"}).decisions[0].taken, kTakenUnknown);
   EXPECT_EQ(router_.abandoned, 1U);
   EXPECT_TRUE(router_.waiting.empty());
+  EXPECT_EQ(health().late_server + health().late_here, 1U);
 }
 
 TEST_F(RemoteWorkerLateTest, WhatIsStillAwaitedWhenItStopsIsUnavailable) {
@@ -499,11 +521,6 @@ TEST_F(RemoteWorkerDeadlineTest, IsKeptWhateverElseHappens) {
 
 TEST_F(RemoteWorkerDeadlineTest, CountsWhoWasLate) {
   ask({"silence", "silence"});
-  const auto health = [&] {
-    StoreHealth now;
-    worker_->monitor().add_to(now);
-    return now;
-  };
   EXPECT_EQ(health().late_server + health().late_here, 2U);
   router_.when_routed = be_late;
   const std::uint64_t before = health().late_here;
