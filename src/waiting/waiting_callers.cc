@@ -42,10 +42,10 @@ WaitingCallers::Caller::~Caller() {
 void WaitingCallers::ask(std::string_view key) {
   const auto found = keys_.find(key);
   if (found == keys_.end() || found->second.timer == nullptr) return;
-  const auto asks = [](const Caller* caller) { return caller->ask_ != nullptr && caller->ask_(); };
-  std::ranges::any_of(found->second.callers, asks);
   found->second.timer->cancel(found->second.next_ask);
-  ask_after_pause(found);
+  const auto asks = [](const Caller* caller) { return caller->ask_ != nullptr && caller->ask_(); };
+  if (std::ranges::any_of(found->second.callers, asks)) return ask_after_pause(found);
+  found->second.timer.reset();  // Until one comes that may ask.
 }
 
 // While the key has callers, the space exists.

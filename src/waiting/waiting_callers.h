@@ -45,7 +45,8 @@ class WaitingCallers {
  public:
   /// `lasts` is the duration of a block.
   using Wake = std::function<void(Waking why, std::chrono::nanoseconds lasts)>;
-  /// Asks the store, without waiting for the answer. Returns false if the caller need not ask.
+  /// Asks the store, without waiting for the answer. Returns false if the caller need not ask, now
+  /// or later.
   using Ask = std::function<bool()>;
   /// Of so many keys that were reset last, it is known which; of at most twice as many.
   static constexpr std::size_t kMostResets = 65'536;
@@ -112,7 +113,7 @@ class WaitingCallers {
  private:
   struct Key {
     std::list<const Caller*> callers;   // In the order in which they came.
-    std::shared_ptr<TimerQueue> timer;  // Null if none of them has come that may ask.
+    std::shared_ptr<TimerQueue> timer;  // Null if none of them may ask.
     TimerQueue::Timer next_ask;
   };
   using Keys = std::map<std::string, Key, std::less<>>;

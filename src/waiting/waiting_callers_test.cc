@@ -2,7 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
+#include <utility>
+
+#include "testing/manual_timer_queue.h"
+#include "testing/scripted_store.h"
 
 namespace sluice {
 namespace {
@@ -38,6 +43,31 @@ TEST(WaitingCallers, RememberTheResetsOfManyKeys) {
     reset(WaitingCallers::kMostResets);
   }
   EXPECT_FALSE(callers.was_reset("other", since_all)) << "they are the same keys again";
+}
+
+TEST(WaitingCallers, SetATimerOnlyForOneThatMayAsk) {
+  const auto timer = std::make_shared<ManualTimerQueue>();
+  const LimitBinding binding(std::make_shared<ScriptedStore>(), Limit("token_bucket 1/1s"),
+                             LimitBinding::Kind::kUnits);
+  WaitingCallers callers;
+  const auto come = [&](WaitingCallers::Ask ask) {
+    return std::make_unique<WaitingCallers::Caller>(
+        callers, "k", binding, WaitingCallers::wakings(), [](Waking, std::chrono::nanoseconds) {},
+        std::move(ask), timer);
+  };
+  const auto passive = come(nullptr);
+  EXPECT_EQ(timer->timers(), 0U);
+  int asked = 0;
+  auto first = come([&] { return ++asked < 3; });
+  timer->pass(2 * kPauseForUnits);
+  EXPECT_EQ(asked, 2);
+  EXPECT_EQ(timer->timers(), 1U);
+  timer->pass(kPauseForUnits);
+  EXPECT_EQ(asked, 3);
+  EXPECT_EQ(timer->timers(), 0U);
+  const auto second = come([&] { return ++asked != 0; });
+  timer->pass(kPauseForUnits);
+  EXPECT_EQ(asked, 5);
 }
 
 // Resets of one key may overlap.
