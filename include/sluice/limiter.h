@@ -104,9 +104,9 @@ class SLUICE_EXPORT Limiter {
   /// again if its callers wait in both ways; the store is asked as often if on_failure=deny
   /// denies.) A caller that has reserved units goes ahead earlier if the bucket would admit it anew
   /// and without a wait: after a reset, or a refund of more than all callers have reserved. What it
-  /// had reserved is not returned, since a reset may have forgotten it. If the bucket would not,
-  /// the caller goes ahead at the instant that it has reserved, even if one that came after the
-  /// reset has reserved an earlier one.
+  /// had reserved is not returned, since a reset may have forgotten it. If the bucket would not, or
+  /// if the limit joins it with a window or log, the caller goes ahead at the instant that it has
+  /// reserved, even if one that came after the reset has reserved an earlier one.
   ///
   /// Denies at once if the wait is known to be longer than `patience`, if a leaky_bucket that is
   /// the whole limit has no place in its queue, or if 100,000 callers wait already for keys of this

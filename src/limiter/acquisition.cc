@@ -7,6 +7,7 @@
 #include <list>
 #include <utility>
 
+#include "algorithms/limit_definition.h"
 #include "limiter/limiter_core.h"
 #include "waiting/wait_queues.h"
 #include "waiting/waiting_callers.h"
@@ -75,11 +76,12 @@ class Acquisition : public std::enable_shared_from_this<Acquisition> {
     is_waiting_ = true;
     ready_timer_ = timer_->at(std::min(ready_, kLastInstant),
                               [self = shared_from_this()] { self->wake(Waking::kReady); });
-    // With several claims it does not ask: the units of those that were not given back would be
-    // taken twice.
-    const bool may_ask = request_.claims.size() == 1 &&
-                         granted_.decision.source == Source::kStore &&
-                         request_.claim().binding->store()->answers_later();
+    // What it took of a window, or of another claim, would be taken twice if it was not given back.
+    const bool may_ask =
+        request_.claims.size() == 1 &&
+        std::ranges::all_of(granted_.bound().limit.definition().parts, is_bucket) &&
+        granted_.decision.source == Source::kStore &&
+        request_.claim().binding->store()->answers_later();
     const auto ask = may_ask ? [this] { return ask_early(); } : WaitingCallers::Ask();
     for (const AcquireClaim& claim : request_.claims) {
       if (claim.cost == 0) continue;  // What happens to that key is none of its business.

@@ -208,6 +208,22 @@ TEST_F(ReservedUnitsTest, OfACallerWithSeveralClaimsAreNotAskedFor) {
   EXPECT_EQ(store_->decide_one(peeked).remaining, 4);
 }
 
+// The bucket refills what was taken twice; the window counts it until its end.
+TEST_F(ReservedUnitsTest, OfABucketAndAWindowAreNotAskedFor) {
+  use("token_bucket 1/10s burst=9 & fixed_window 20/1h", 9);
+  come();
+  do_elsewhere(Operation::kRefund, 9);
+  pass_and_answer(10s);
+  EXPECT_THAT(granted_, ElementsAre(1));
+  std::vector<Decision> parts(2);
+  store_->decide_one({.limit = &limit_->definition(),
+                      .space = space_.get(),
+                      .key = "k",
+                      .cost = 0,
+                      .parts = parts});
+  EXPECT_EQ(parts[1].remaining, 20 - 1);
+}
+
 TEST_F(ReservedUnitsTest, OfAPolicyAreNotAskedFor) {
   use("token_bucket 1/10s", 1);
   store_->says = [](const Request&) {
