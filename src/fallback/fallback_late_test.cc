@@ -256,6 +256,26 @@ TEST_F(FallbackLateTest, KeepNoLimitFromBeingReplaced) {
   EXPECT_EQ(left(), 40);
 }
 
+TEST_F(FallbackLateTest, KeepNoNameFromALimitOfAnotherKind) {
+  wrap({}, "fixed_window 40/1h");
+  ask_late({Ask{}});
+  space_.reset();
+  space_ = store_->open_space(Limit("fixed_window 30/1h", "limit").definition());
+  space_.reset();
+  limit_ = std::make_unique<Limit>("sliding_log 40/1h", "limit");
+  ASSERT_NO_THROW(space_ = store_->open_space(limit_->definition()));
+  inner_->answer();
+  EXPECT_EQ(left(), 40);
+}
+
+TEST_F(FallbackLateTest, LetNoLimitOfAnotherKindReplaceOneInUse) {
+  wrap({}, "fixed_window 40/1h");
+  ask_late({Ask{}});
+  const Limit other_kind("sliding_log 40/1h", "limit");
+  EXPECT_THROW(store_->open_space(other_kind.definition()), StoreError);
+  inner_->answer();
+}
+
 TEST_F(FallbackLateTest, AreNotAwaitedAfterTheStoreIsGone) {
   wrap({}, "fixed_window 40/1h");
   const auto asked = ask_late({Ask{}});

@@ -58,30 +58,34 @@ std::shared_ptr<Space> FallbackStore::replace_space(const std::shared_ptr<Space>
   // their spaces, too.
   const auto* const former =
       held.use_count() == 1 ? static_cast<const FallbackSpace*>(held.get()) : nullptr;
-  std::shared_ptr<Space> inner;
+  const auto same_name = spaces_.find(limit.space);
+  const Known before = same_name == spaces_.end() ? Known() : same_name->second;
+  const auto current = before.space.lock();
+  // Of the inner store: nobody else uses it, but batches for late answers may hold it, also when
+  // its limiters are gone.
+  const auto unused = former ? former->inner : current ? nullptr : before.inner.lock();
   std::shared_ptr<Space> local;
-  if (former) {
-    // First here, where there is room for fewer limits: if there is none, both keep their spaces.
-    if (local_) local = local_->store().replace_space(former->local, limit);
-    inner = inner_->replace_space(*former->inner, limit);
-  } else {
-    inner = inner_->open_space(limit);
-    if (local_) local = local_->store().open_space(limit);
-  }
-  Known& known = spaces_[limit.space];
-  const auto current = known.space.lock();
+  // Before that of the inner store: here is room for fewer limits, and if there is none, both keep
+  // their spaces.
+  if (local_ && former) local = local_->store().replace_space(former->local, limit);
+  auto inner = unused ? inner_->replace_space(*unused, limit) : inner_->open_space(limit);
+  if (local_ && !former) local = local_->store().open_space(limit);
   if (current && *current->inner == inner && current->local == local) return current;
   // If the last space of this name is gone, the new one takes over its number, and so what the
   // store said last, unless the new limit cannot read the states of the former one.
-  const bool keeps_number = !current && !former && keeps_state(known.parts, limit.parts);
+  const bool keeps_number = !current && !former && keeps_state(before.parts, limit.parts);
+  Known& known = spaces_[limit.space];
   if (!keeps_number) known.number = ++last_number_;
   known.parts = limit.parts;
   const auto space = std::make_shared<FallbackSpace>();
-  space->inner = std::make_shared<const std::shared_ptr<Space>>(std::move(inner));
+  space->inner = unused && *unused == inner
+                     ? unused
+                     : std::make_shared<const std::shared_ptr<Space>>(std::move(inner));
   space->local = std::move(local);
   space->number = known.number;
   if (former) space->succeed(*former);
   known.space = space;
+  known.inner = space->inner;
   known.is_gone = false;
   if (spaces_.size() >= drop_at_) drop_names();
   return space;

@@ -129,7 +129,8 @@ class FallbackStore final : public BatchStore, private Batch::OuterStore {
   /// What is known of a space by its name. It outlives the space, for the next one of that name.
   struct Known {
     std::weak_ptr<FallbackSpace> space;
-    std::uint64_t number = 0;  ///< See FallbackSpace::number.
+    std::weak_ptr<const std::shared_ptr<Space>> inner;  ///< FallbackSpace::inner.
+    std::uint64_t number = 0;                           ///< See FallbackSpace::number.
     std::vector<AnyPart> parts;
     bool is_gone = false;  ///< The space was gone when names were last dropped.
   };
