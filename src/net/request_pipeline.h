@@ -82,8 +82,7 @@ struct PipelineOptions {
 /// unless the connection is up and idle.
 class RequestPipeline final {
  public:
-  /// `context` and `user` outlive it. Throws std::runtime_error where a TLS file cannot be used, or
-  /// the server's certificate has no name to be checked for: one sentence.
+  /// `context` and `user` outlive it. Throws as TlsClient does.
   RequestPipeline(IoContext& context, PipelineOptions options, PipelineUser& user);
   /// Calls on_lost() of the commands in flight. Closes the connection without a reset, so that what
   /// was sent may still arrive.

@@ -22,7 +22,7 @@ using boost::system::error_code;
 constexpr std::size_t kMaxNameBytes = TLSEXT_MAXLEN_host_name;
 
 [[noreturn]] void refuse(const Endpoint& endpoint, const std::string& what) {
-  throw std::runtime_error("TLS to " + endpoint.text() + ": " + what);
+  throw TlsError("TLS to " + endpoint.text() + ": " + what);
 }
 
 void load_files(ssl::context& context, const TlsOptions& tls) {

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 #include <mutex>
+#include <stdexcept>
 #include <string>
 
 #include "net/endpoint.h"
@@ -38,11 +39,17 @@ class TlsContext final {
   FileTimes times_;  // When each file was changed last, before it was read.
 };
 
+/// Why no connection over TLS can be made: one sentence.
+class TlsError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
 /// The TLS settings for one server, whose certificate is checked.
 class TlsClient final {
  public:
-  /// REQUIRES: endpoint.tls. Throws std::runtime_error where a file cannot be used, or where there
-  /// is no name to check: one sentence that says which.
+  /// REQUIRES: endpoint.tls. Throws TlsError where a file cannot be used, or where there is no name
+  /// to check.
   explicit TlsClient(const Endpoint& endpoint);
 
   /// Sets the server name to request and to check. Called for each new stream before its TLS

@@ -68,12 +68,7 @@ template <auto read>
 void check_servers(StoreUrl& url) {
   const auto options = read(url, {});
   for (const Endpoint& server : options.servers) {
-    if (!server.tls) continue;
-    try {
-      const TlsClient usable(server);
-    } catch (const std::runtime_error& error) {
-      throw StoreError(error.what());
-    }
+    if (server.tls) const TlsClient usable(server);
   }
 }
 constexpr auto kCheckRedis = check_servers<read_redis_url>;
@@ -115,6 +110,8 @@ std::shared_ptr<Store> open_bare_store(StoreUrl& url, const StoreOptions& option
     return find_row(url).open(url, options);
   } catch (const StoreError&) {
     throw;
+  } catch (const TlsError& error) {
+    url.fail(error.what());
   } catch (const std::runtime_error& error) {
     url.fail("the system gives it no thread or descriptor: " + std::string(error.what()));
   }
@@ -126,7 +123,11 @@ std::shared_ptr<Store> open_bare_store(std::string_view text, const StoreOptions
 }
 
 void check_bare_store(StoreUrl& url) {
-  find_row(url).check(url);
+  try {
+    find_row(url).check(url);
+  } catch (const TlsError& error) {
+    url.fail(error.what());
+  }
 }
 
 void check_limit(const StoreUrl& url, const LimitDefinition& limit) {

@@ -93,6 +93,16 @@ TEST(OpenBareStore, ShowsNoPartOfAUrlThatMayBeThePassword) {
   }
 }
 
+TEST(OpenBareStore, SaysWhichFileForTlsCannotBeUsed) {
+  const std::string error = " to h:1: the CA file /no/ca cannot be used: No such file or directory";
+  for (const std::string scheme : {"rediss", "redis+cluster", "redis+sentinel", "memcached"}) {
+    const std::string url = scheme + "://h:1" + (scheme == "redis+sentinel" ? "/it" : "") +
+                            "?ca=/no/ca" + (scheme == "rediss" ? "" : "&tls=yes");
+    EXPECT_EQ(refusal_of(url), "store '" + scheme + ":': TLS" + error);
+    EXPECT_EQ(refusal_of_check(url), refusal_of(url));
+  }
+}
+
 TEST(OpenBareStore, SaysThatTheSystemStartsNoThread) {
   if (::geteuid() != 0) return;  // Only root becomes another user.
   const int status = in_child_process([] {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <stdexcept>
 #include <utility>
 
 #include "stores/memcached/memcached_space.h"
@@ -34,12 +33,8 @@ CasExecutor::CasExecutor(const MemcachedOptions& options, RemoteWorker& worker)
       random_(std::random_device{}()) {
   for (const auto& server : options.servers) {
     for (std::size_t i = 0; i < options.connections; ++i) {
-      try {
-        connections_.push_back(std::make_unique<Connection>(
-            worker.context(), server, options.deadline, *this, &worker.monitor()));
-      } catch (const std::runtime_error& error) {
-        throw StoreError(error.what());
-      }
+      connections_.push_back(std::make_unique<Connection>(
+          worker.context(), server, options.deadline, *this, &worker.monitor()));
     }
   }
   // A rehash later would delay all callers.

@@ -1,6 +1,5 @@
 #include "stores/redis/redis_router.h"
 
-#include <stdexcept>
 #include <utility>
 
 #include "stores/redis/redis_space.h"
@@ -39,19 +38,15 @@ class SingleRouter final : public RedisRouter {
 }  // namespace
 
 std::unique_ptr<RedisRouter> make_router(const RedisOptions& options, RemoteWorker& worker) {
-  try {
-    switch (options.topology) {
-      case Topology::kSentinel:
-        return make_sentinel_router(options, worker);
-      case Topology::kCluster:
-        return make_cluster_router(options, worker);
-      case Topology::kSingle:
-        break;
-    }
-    return std::make_unique<SingleRouter>(options, worker);
-  } catch (const std::runtime_error& error) {
-    throw StoreError(error.what());
+  switch (options.topology) {
+    case Topology::kSentinel:
+      return make_sentinel_router(options, worker);
+    case Topology::kCluster:
+      return make_cluster_router(options, worker);
+    case Topology::kSingle:
+      break;
   }
+  return std::make_unique<SingleRouter>(options, worker);
 }
 
 RedisRouter::RedisRouter(const RedisOptions& options, RemoteWorker& worker)

@@ -95,7 +95,7 @@ class RedisRouter : public Router, public ConnectionListener {
   bool was_connected_ = false;
 };
 
-/// The router for the topology. Both outlive it. Throws StoreError if a TLS file cannot be used.
+/// The router for the topology. Both outlive it. Throws as TlsClient does.
 std::unique_ptr<RedisRouter> make_router(const RedisOptions& options, RemoteWorker& worker);
 
 /// To one primary, whose address the sentinels tell, and tell again after a failover.

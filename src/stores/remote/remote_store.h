@@ -17,8 +17,8 @@ namespace sluice {
 /// decision that was not made within the deadline is kUnavailable.
 ///
 /// The constructor of each connects in the background; a server that cannot be reached is no error
-/// there. It throws StoreError if a TLS file cannot be used, std::system_error if the system cannot
-/// start a thread.
+/// there. It throws TlsError if a TLS file cannot be used, another std::runtime_error if the system
+/// has no thread or descriptor left.
 class RemoteStore : public BatchStore {
  public:
   void submit(std::unique_ptr<Batch> batch) override {
