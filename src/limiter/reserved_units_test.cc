@@ -159,6 +159,27 @@ TEST_F(ReservedUnitsTest, AreThereAtTheInstantThatWasReserved) {
   EXPECT_EQ(peek().remaining, 1);
 }
 
+// It has asked, and then another limit has made it return what it had reserved, and reserve anew.
+TEST_F(ReservedUnitsTest, TooLateAnAnswerIsNoneToWhatIsReservedAnew) {
+  use("token_bucket 1/10s burst=9", 9);
+  come(4);
+  do_elsewhere(Operation::kReset, 1);
+  pass(850ms);
+  ASSERT_EQ(store_->pending(), 1U);
+  store_->on_the_way = [this] {
+    do_elsewhere(Operation::kCharge, 99);
+    limiter_->set_limit(*limit_);
+    timer_->run();
+    answer();
+    ASSERT_EQ(store_->asked.back().operation, Operation::kTake);
+    answer();
+  };
+  answer();
+  EXPECT_THAT(granted_, IsEmpty());
+  EXPECT_EQ(store_->asked.back().operation, Operation::kRefund) << "of what came too late";
+  answer();
+}
+
 TEST_F(ReservedUnitsTest, ACallerOfWhichTheUnitsComeSoonDoesNotAsk) {
   use("token_bucket 1/900ms", 1);
   come();

@@ -13,6 +13,13 @@
 
 #include "testing/lone_records.h"
 
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#include <sanitizer/asan_interface.h>
+#define SLUICE_HAS_ADDRESS_SANITIZER
+#endif
+#endif
+
 namespace sluice::memory {
 namespace {
 
@@ -107,6 +114,31 @@ TEST(Records, TheirBlockShrinksWhenTheyHaveBeenFreed) {
   EXPECT_TRUE(many.is_whole());
   EXPECT_LE(many.block().bytes, many.block().live + 2 * Budget::kPageBytes);
 }
+
+#ifdef SLUICE_HAS_ADDRESS_SANITIZER
+// Also where pages have been added to their block, of which the system may have moved all.
+TEST(Records, WhatIsFreeInTheirBlockIsPoisoned) {
+  constexpr std::size_t kBytes = 960;
+  ManyRecords many;
+  const auto is_poisoned = [&](std::size_t offset) {
+    return __asan_address_is_poisoned(reinterpret_cast<const char*>(&many.block()) + offset) != 0;
+  };
+  for (std::size_t i = 0; i < 60; ++i) many.put(i, kBytes);
+  const auto freed =
+      static_cast<std::size_t>(reinterpret_cast<const char*>(record_of(many.cells()[7])) -
+                               reinterpret_cast<const char*>(&many.block()));
+  many.clear(7);
+  const std::size_t bytes = many.block().bytes;
+  for (std::size_t i = 60; i < ManyRecords::kCells; ++i) many.put(i, 4'000);
+  ASSERT_GT(many.block().bytes, bytes);
+  EXPECT_TRUE(is_poisoned(freed + kBytes / 2));
+  EXPECT_TRUE(is_poisoned(freed + kBytes - 1));
+  EXPECT_FALSE(is_poisoned(freed + kBytes));
+  EXPECT_FALSE(is_poisoned(many.block().end - 1));
+  EXPECT_TRUE(is_poisoned(many.block().end));
+  EXPECT_TRUE(is_poisoned(many.block().bytes - 1));
+}
+#endif
 
 TEST(Records, TakeThePlacesOfFreedOnesOfTheirSize) {
   ManyRecords many;
