@@ -93,6 +93,7 @@ class Batch final {
   /// is kUnavailable until the store has made it.
   std::span<Decision> decisions() { return {decisions_.data(), decisions_.size()}; }
   std::span<const Decision> decisions() const { return {decisions_.data(), decisions_.size()}; }
+  Mode mode() const { return mode_; }
   bool is_together() const { return mode_ == Mode::kTogether; }
   Instant now() const { return now_; }
 

@@ -165,6 +165,7 @@ TEST_F(FallbackLateTest, TellOfAGroup) {
   wrap({}, "fixed_window 40/1h");
   decide_elsewhere({.key = "a", .cost = 30}, kStart);
   ask_late({{.key = "a", .cost = 2}, {.key = "b", .cost = 3}}, Batch::Mode::kTogether);
+  inner_->be_late();  // Once more: it is awaited as it was asked.
   inner_->answer();
   EXPECT_EQ(left("a"), 8);
   EXPECT_EQ(left("b"), 37);

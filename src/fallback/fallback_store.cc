@@ -326,16 +326,15 @@ class FallbackStore::LaterReceiver final : public Batch::OuterStore {
   std::unique_ptr<Batch> on_answered(Batch& batch) override {
     std::vector<Request> requests;
     std::vector<AnsweredLater> late;
-    for (std::size_t i = 0; i < batch.decisions().size(); ++i) {
-      if (batch.decisions()[i].taken != kTakenLater) continue;
+    for (std::size_t i = 0; i < batch.requests().size(); ++i) {
+      if (batch.decisions()[batch.is_together() ? 0 : i].taken != kTakenLater) continue;
       requests.push_back(batch.requests()[i]);
       late.push_back(all_[i]);
       late.back().is_late = true;
     }
     store_.on_answered_later(batch, all_);
     if (late.empty()) return nullptr;
-    return store_.batch_of(std::move(late), requests, Batch::Mode::kEach, batch.now(),
-                           batch.outer.sent);
+    return store_.batch_of(std::move(late), requests, batch.mode(), batch.now(), batch.outer.sent);
   }
 
  private:

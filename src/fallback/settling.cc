@@ -50,8 +50,7 @@ class FallbackStore::Settling {
       store_.charge_back(admitted_, batch_.now());
     }
     if (lates_.empty()) return nullptr;
-    const auto mode = batch_.is_together() ? Batch::Mode::kTogether : Batch::Mode::kEach;
-    return store_.batch_of(std::move(lates_), late_requests_, mode, batch_.now(),
+    return store_.batch_of(std::move(lates_), late_requests_, batch_.mode(), batch_.now(),
                            batch_.outer.sent);
   }
 
