@@ -11,11 +11,11 @@ namespace {
 
 constexpr std::chrono::milliseconds kLookAgain{100};
 constexpr std::chrono::minutes kQuiet{1};
-// How many reasons of a loss are told within kQuiet: more if the store was never connected, since
+// How many reasons are told within kQuiet: more of a loss if the store was never connected, since
 // the first may be a slow handshake, and a later one what is wrong with the URL.
-constexpr std::size_t kMostReasons = 1;
-constexpr std::size_t kMostReasonsAtFirst = 4;
-constexpr std::size_t kMostRefusals = 16;
+constexpr std::size_t kMostAtOnce = 1;
+constexpr std::size_t kMostAtFirst = 4;
+constexpr std::size_t kMostRemembered = 16;
 
 std::string in_milliseconds(std::chrono::nanoseconds time) {
   return format_duration(std::chrono::ceil<std::chrono::milliseconds>(time).count() *
@@ -47,13 +47,10 @@ std::vector<StoreEvent> StoreEvents::since_last(const StoreHealth& health, TimeP
   if (was_lost && last_.state == State::kDown) {
     tell(Kind::kUp, "is back");
   }
-  if (was_lost || (health.state == State::kDown && is_new_reason(health.reason, now))) {
+  if (was_lost) losses_ = {};
+  if ((was_lost || health.state == State::kDown) &&
+      losses_.tells(health.reason, now, was_up_ ? kMostAtOnce : kMostAtFirst)) {
     tell(Kind::kDown, "is lost: " + health.reason);
-    if (was_lost || now >= reasons_until_) {
-      told_reasons_.clear();
-      reasons_until_ = now + kQuiet;
-    }
-    told_reasons_.push_back(health.reason);
   }
   if (health.state == State::kUp && (was_lost || last_.state != State::kUp)) {
     const bool was_down = health.times_lost != 0;
@@ -67,13 +64,9 @@ std::vector<StoreEvent> StoreEvents::since_last(const StoreHealth& health, TimeP
                           format_duration(health.sufficient_deadline.count()) + " would be enough");
   }
   if (health.refused != last_.refused) {
-    if (begins(refused_until_, now)) told_refusals_.clear();
-    const bool is_told = std::ranges::find(told_refusals_, health.refusal) != told_refusals_.end();
-    if (told_refusals_.empty() || (!is_told && now >= refusal_until_)) {
+    if (begins(refused_until_, now)) refusals_ = {};
+    if (refusals_.tells(health.refusal, now, kMostAtOnce)) {
       tell(Kind::kRefused, "refuses requests: " + health.refusal);
-      if (told_refusals_.size() == kMostRefusals) told_refusals_.erase(told_refusals_.begin());
-      told_refusals_.push_back(health.refusal);
-      refusal_until_ = now + kQuiet;
     }
   }
   if (health.clock_behind != last_.clock_behind && begins(behind_until_, now)) {
@@ -90,10 +83,17 @@ std::vector<StoreEvent> StoreEvents::since_last(const StoreHealth& health, TimeP
   return events;
 }
 
-bool StoreEvents::is_new_reason(const std::string& reason, TimePoint now) const {
-  if (now >= reasons_until_) return told_reasons_.empty() || reason != told_reasons_.back();
-  return told_reasons_.size() < (was_up_ ? kMostReasons : kMostReasonsAtFirst) &&
-         std::ranges::find(told_reasons_, reason) == told_reasons_.end();
+bool StoreEvents::Reasons::tells(const std::string& reason, TimePoint now, std::size_t most) {
+  if (std::ranges::find(told, reason) != told.end()) return false;
+  if (now >= until) {
+    until = now + kQuiet;
+    count = 0;
+  }
+  if (count >= most) return false;
+  ++count;
+  if (told.size() == kMostRemembered) told.erase(told.begin());
+  told.push_back(reason);
+  return true;
 }
 
 bool StoreEvents::begins(TimePoint& quiet_until, TimePoint now) {

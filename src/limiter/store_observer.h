@@ -22,8 +22,17 @@ class StoreEvents final {
   std::vector<StoreEvent> since_last(const StoreHealth& health, TimePoint now);
 
  private:
-  /// Whether to report that the store is lost for another reason than those that were told.
-  bool is_new_reason(const std::string& reason, TimePoint now) const;
+  /// Why a condition holds, which may change while it goes on; each server of a store has a reason
+  /// of its own. Each is told once, and few within a minute.
+  struct Reasons {
+    /// Whether to tell it now, at most so many within a minute.
+    bool tells(const std::string& reason, TimePoint now, std::size_t most);
+
+    std::vector<std::string> told;       // The last ones.
+    TimePoint until = TimePoint::min();  // The end of the minute,
+    std::size_t count = 0;               // and how many were told in it.
+  };
+
   /// Whether to report a condition that holds now: not if it was reported before and has not paused
   /// since. Sets `quiet_until` to the end of the pause that it needs.
   static bool begins(TimePoint& quiet_until, TimePoint now);
@@ -36,13 +45,8 @@ class StoreEvents final {
   TimePoint full_until_ = TimePoint::min();
   TimePoint behind_until_ = TimePoint::min();
   bool was_up_ = false;
-  // The reasons of a loss that were told, and until when few others are.
-  std::vector<std::string> told_reasons_;
-  TimePoint reasons_until_ = TimePoint::min();
-  // The errors that were told, at most kMostRefusals, and until when another one is not: each
-  // server of a store has an error of its own.
-  std::vector<std::string> told_refusals_;
-  TimePoint refusal_until_ = TimePoint::min();
+  Reasons losses_;
+  Reasons refusals_;
 };
 
 /// Has `observer` called on the timer thread for as long as the store exists.
