@@ -20,7 +20,7 @@ namespace {
 /// When this many bytes are unsent, they are sent before the user is asked for more commands.
 constexpr std::size_t kUnsentBytes = std::size_t{64} * 1024;
 /// How soon a silent server is checked again if bytes from it have arrived that were not received
-/// yet: then this process is late, not the server.
+/// yet, or may have: then this process is late, not the server.
 constexpr std::chrono::milliseconds kLookAgain{1};
 
 }  // namespace
@@ -55,7 +55,11 @@ class RequestPipeline::State final : public std::enable_shared_from_this<State> 
   std::optional<Clock::time_point> waiting_since() const {
     return queue_ ? queue_->waiting_since() : std::nullopt;
   }
-  bool has_unread() const { return stream_->has_unread(); }
+  // What arrived together with the last reply may have left the socket: TLS hands over one record
+  // at a time.
+  bool has_unread() const {
+    return stream_->has_unread() || Clock::now() < answered_at_ + kLookAgain;
+  }
   void end();
 
  private:
@@ -100,8 +104,10 @@ class RequestPipeline::State final : public std::enable_shared_from_this<State> 
   std::size_t handshake_replies_ = 0;
   std::size_t handshake_answered_ = 0;  // How many replies to the handshake have arrived.
   Clock::time_point up_since_;
-  IoEvent may_send_;    // Something is to be sent, commands may be, or serve() must end.
-  IoEvent pause_over_;  // run() goes on.
+  Clock::time_point answered_at_;  // When a reply was handled last.
+  Clock::time_point looked_at_;    // When on_silence() was called last.
+  IoEvent may_send_;               // Something is to be sent, commands may be, or serve() must end.
+  IoEvent pause_over_;             // run() goes on.
   std::optional<Clock::time_point> sending_since_;  // The socket has taken nothing since then.
 };
 
@@ -191,6 +197,7 @@ void RequestPipeline::State::deliver() {
     if (!queue_->error().empty()) fail({.why = server_ + " " + queue_->error()});
     if (!reply) return;
     queue_->drop_reply();
+    answered_at_ = Clock::now();
   }
 }
 
@@ -255,13 +262,17 @@ std::optional<IoContext::Clock::time_point> RequestPipeline::State::silent_since
   return since && sending_since_ ? std::min(since, sending_since_) : since ? since : sending_since_;
 }
 
+/// If a reply was handled since the last look, it looks again: see has_unread(). What is left to be
+/// read is read before the timer's next event.
 void RequestPipeline::State::on_silence() {
+  const Clock::time_point now = Clock::now();
+  const Clock::time_point looked_at = std::exchange(looked_at_, now);
   const auto since = is_up() ? silent_since() : std::nullopt;
   if (!since) return;
   const Clock::time_point end = *since + options_.silence_timeout;
-  if (Clock::now() < end) {
+  if (now < end) {
     silence_.set_at(end);
-  } else if (stream_->has_unread()) {
+  } else if (stream_->has_unread() || answered_at_ > looked_at) {
     silence_.set(kLookAgain);
   } else {
     fail({.why = server_ + " has not answered for " +

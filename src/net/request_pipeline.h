@@ -105,8 +105,8 @@ class RequestPipeline final {
   bool is_up() const;
   /// When the oldest command in flight was sent; nothing if there is none.
   std::optional<IoContext::Clock::time_point> waiting_since() const;
-  /// Whether bytes have arrived that were not received yet. Then this process is late, not the
-  /// server.
+  /// Whether bytes have arrived that were not received yet, or may have: for 1 ms after a reply.
+  /// Then this process is late, not the server.
   bool has_unread() const;
 
  private:

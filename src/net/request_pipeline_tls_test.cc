@@ -1,3 +1,4 @@
+#include <netinet/tcp.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 #include <sys/socket.h>
@@ -266,6 +267,40 @@ TEST_F(RequestPipelineTlsTest, LongRepliesAndCommandsPass) {
   EXPECT_TRUE(peer.send("\n"));
   ASSERT_TRUE(asked.await_end());
   EXPECT_EQ(asked.answer, longest + "y\n");
+}
+
+// Two records that have arrived are read one after the other.
+TEST_F(RequestPipelineTlsTest, AThreadThatWasLateDoesNotTakeTheServerForSilent) {
+  PipelineOptions options = trusting();
+  options.silence_timeout = std::chrono::milliseconds(30);
+  TlsPeer peer = agree(options);
+  const int at_once = 1;
+  ::setsockopt(peer.below().fd(), IPPROTO_TCP, TCP_NODELAY, &at_once, sizeof(at_once));
+  ASSERT_TRUE(await_up());
+  TestCommand& first = command("first\n");
+  TestCommand& second = command("second\n");
+  first.then = [&] {
+    // Before the second record is read; at the latest 1 ms after the first.
+    context_.post([this, read_at = std::chrono::steady_clock::now()] {
+      const bool has_unread = pipeline_->has_unread();
+      const auto passed = std::chrono::steady_clock::now() - read_at;
+      EXPECT_TRUE(has_unread || passed > std::chrono::milliseconds(1));
+    });
+  };
+  on_thread([&] {
+    board_.change([&] { user_.waiting = {&first, &second}; });
+    pipeline_->flush();
+    context_.asio()->poll();
+    EXPECT_EQ(peer.line() + peer.line(), "first\nsecond\n");
+    EXPECT_TRUE(peer.send("1\n") && peer.send("2\n"));
+    const auto late = std::chrono::steady_clock::now() + std::chrono::milliseconds(40);
+    while (std::chrono::steady_clock::now() < late) {
+    }
+  });
+  ASSERT_TRUE(second.await_end());
+  EXPECT_EQ(first.answer, "1\n");
+  EXPECT_EQ(second.answer, "2\n");
+  EXPECT_THAT(downs(), IsEmpty());
 }
 
 TEST_F(RequestPipelineTlsTest, TheEndIsNoticed) {
