@@ -253,6 +253,7 @@ void Connection::on_error(Call& call, std::string_view text) {
     loads_script_ = true;
     add_control(script_load_command(), [this](const Reply*) { loads_script_ = false; });
   }
+  listener_.on_error(*this, text);
   // If the user has no permission for some key of several, send each alone: then only that one
   // fails.
   const bool apart = kind == Kind::kNoPerm && call.size() > 1;

@@ -266,6 +266,26 @@ TEST(RedisStore, ARedirectionWithoutAnAddressAsksForTheMap) {
   }
 }
 
+// A node that is overloaded may answer each request after its deadline.
+TEST(RedisStore, ALateErrorAsksForTheMapOfTheCluster) {
+  for (const std::string error : {"MOVED 1 ?:7000", "CLUSTERDOWN Hash slot not served"}) {
+    FakeServer other;
+    Asked asked([](const FakeServer& server) {
+      RedisOptions options = cluster_of(server);
+      options.deadline = 1s;
+      return options;
+    });
+    asked.answer("CLUSTER", map_of(asked.server));
+    EXPECT_EQ(read_command(asked.peer).front(), "EVALSHA");
+    EXPECT_THAT(asked.pending.get().error, HasSubstr(" did not answer within 1s"));
+    asked.peer.send("-" + error + "\r\n");
+    asked.answer("CLUSTER", map_of(other));
+    Peer peer = accept_store(other);
+    const auto next = asked.limited.submit("k");
+    EXPECT_EQ(read_command(peer).front(), "EVALSHA");
+  }
+}
+
 TEST(RedisStore, AServerThatIsBusyIsAskedEverMoreSeldom) {
   Asked asked(options_of);
   const auto began = std::chrono::steady_clock::now();

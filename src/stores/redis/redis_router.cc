@@ -129,6 +129,14 @@ std::string_view RedisRouter::expire(PendingRequest& request) {
   return route.connection != nullptr ? route.connection->late_error() : nowhere_.late_error();
 }
 
+// What it says of the cluster holds for the next requests, even if it came too late for its own.
+void RedisRouter::on_error(Connection& connection, std::string_view text) {
+  using Kind = ServerError::Kind;
+  const ServerError error = read_server_error(text);
+  if (error.kind == Kind::kMoved) redirect(error, connection);
+  if (error.kind == Kind::kClusterDown) doubt(connection, text);
+}
+
 void RedisRouter::on_refused(PendingRequest& request, Connection& connection,
                              std::string_view text) {
   using Kind = ServerError::Kind;

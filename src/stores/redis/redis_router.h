@@ -45,6 +45,7 @@ class RedisRouter : public Router, public ConnectionListener {
 
   void on_up(Connection& /*connection*/) override { was_connected_ = true; }
   void on_down(Connection& /*connection*/, std::string_view /*why*/) override {}
+  void on_error(Connection& connection, std::string_view text) override;
   void on_refused(PendingRequest& request, Connection& connection, std::string_view text) override;
 
  protected:
