@@ -142,6 +142,7 @@ IoTask<void> RequestPipeline::State::serve() {
   using boost::asio::experimental::awaitable_operators::operator&&;
   phase_ = Phase::kHandshake;
   queue_.emplace(user_.make_framing(), options_.max_reply_bytes);
+  sending_since_.reset();
   handshake_answered_ = 0;
   handshake_replies_ = user_.handshake_replies();
   queue_->add_handshake(user_.handshake());
@@ -181,11 +182,11 @@ IoTask<void> RequestPipeline::State::send() {
     queue_->begin_sending(*sending_since_);
     if (!silence_.is_set()) silence_.set_at(*sending_since_ + options_.silence_timeout);
     const std::size_t bytes = co_await stream_->send(queue_->unsent(), error);
-    sending_since_.reset();
     queue_->sent(bytes);
     // receive() still reads the replies that the server sent before it closed the connection, and
-    // the reason.
+    // the reason. If it finds none, the server counts as one that does not receive.
     if (error) co_return;
+    sending_since_.reset();
     take_commands();
   }
 }

@@ -4,12 +4,14 @@
 
 #include <array>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "net/client_stream.h"
+#include "servers/temporary_folder.h"
 #include "testing/request_pipeline_fixture.h"
 
 namespace sluice {
@@ -220,6 +222,25 @@ TEST_F(RequestPipelineTest, AServerThatDoesNotReceiveIsSilent) {
   ask({&without_reply});
   ASSERT_TRUE(await_downs(1));
   EXPECT_EQ(downs().at(0), server_.endpoint().text() + " has not answered for 30 ms");
+}
+
+// The connection is up all the same, as far as reading shows.
+TEST_F(RequestPipelineTest, AServerToWhichNothingCanBeSentIsSilent) {
+  const servers::TemporaryFolder folder;
+  const Endpoint endpoint{.unix_path = folder.path() / "socket"};
+  boost::asio::io_context unused;
+  boost::asio::local::stream_protocol::acceptor acceptor(unused, endpoint.unix_path);
+  PipelineOptions options = patient(endpoint);
+  options.silence_timeout = milliseconds(30);
+  open(options);
+  auto peer = acceptor.accept();
+  peer.shutdown(peer.shutdown_receive);
+  ASSERT_TRUE(await_up());
+  TestCommand& without_reply = command("?\n");
+  without_reply.reply_count = 0;
+  ask({&without_reply});
+  ASSERT_TRUE(await_downs(1));
+  EXPECT_EQ(downs().at(0), endpoint.text() + " has not answered for 30 ms");
 }
 
 TEST_F(RequestPipelineTest, AThreadThatWasLateDoesNotTakeTheServerForSilent) {
