@@ -1,5 +1,6 @@
 #include "replay/byte_source.h"
 
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -104,9 +105,11 @@ bool ByteSource::load() {
 std::size_t ByteSource::read_descriptor(char* out, std::size_t room) {
   if (at_end_) return 0;
   ssize_t got = 0;
-  do {
-    got = ::read(descriptor_, out, room);
-  } while (got < 0 && errno == EINTR);
+  while ((got = ::read(descriptor_, out, room)) < 0 && (errno == EINTR || errno == EAGAIN)) {
+    if (errno == EINTR) continue;
+    pollfd file{.fd = descriptor_, .events = POLLIN, .revents = 0};
+    ::poll(&file, 1, -1);  // Another process may have set O_NONBLOCK.
+  }
   if (got < 0) error_ = std::generic_category().message(errno);
   at_end_ = got <= 0;
   if (got > 0) bytes_loaded_ += static_cast<std::uint64_t>(got);
