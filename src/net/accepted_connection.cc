@@ -96,7 +96,7 @@ void AcceptedConnection::on_read(const error_code& error, std::size_t bytes) {
     received().commit(bytes);
     if (group_.stopping) last_bytes_ -= std::min(bytes, last_bytes_);
     no_more_input_ = no_more_input_ || peer_ended_;
-    if (tls_) open_received();
+    if (tls_ && phase_ == Phase::kOpen) open_received();
     answer();
   }
   end_step_soon();
@@ -249,7 +249,7 @@ void AcceptedConnection::end_if_overdue(SteadyTimer::time_point now) {
   if (handler_ == nullptr) return close();  // The TLS handshake goes on for too long.
   deadline_ = SteadyTimer::time_point::max();
   service_->on_event(has_part_ ? ConnectionEvent::kHalfRequest : ConnectionEvent::kIdle);
-  if (has_part_) handler_->on_timeout(output_);
+  if (has_part_) handler_->on_end(StreamHandler::EndReason::kLate, output_);
   phase_ = Phase::kClosing;
   end_step_soon();
 }
@@ -294,6 +294,7 @@ void AcceptedConnection::end_steps(ConnectionGroup& group) {
   for (AcceptedConnection* connection : group.in_step) {
     connection->in_step_ = false;
     connection->run([=] { connection->go_on(); });
+    connection->run([=] { connection->bound_memory(); });
   }
   group.in_step.clear();
 }
@@ -347,6 +348,29 @@ void AcceptedConnection::go_on() {
   const bool is_last = phase_ == Phase::kClosing || (no_more_input_ && !held_ && !awaits_wake_);
   if (is_last && pending_bytes() == 0 && phase_ != Phase::kLingering) linger();
   if ((reads_on || phase_ == Phase::kLingering) && !reading_) read();
+}
+
+/// Ends the connection if it has come to hold more than there is room for. The peer is told why,
+/// unless other output would have to be sent before: what the connection holds is freed now.
+void AcceptedConnection::bound_memory() {
+  if (group_.memory.update(counted_bytes_, held_bytes()) || phase_ != Phase::kOpen) return;
+  service_->on_event(ConnectionEvent::kNoMemory);
+  const bool owes_reply = awaits_wake_ || !output_.empty() || pending_bytes() != 0;
+  if (handler_ == nullptr || owes_reply) return close();
+  handler_->on_end(StreamHandler::EndReason::kNoMemory, output_);
+  handler_.reset();
+  phase_ = Phase::kClosing;
+  send_output();
+  go_on();
+  if (socket_.is_open()) group_.memory.update(counted_bytes_, held_bytes());
+}
+
+std::size_t AcceptedConnection::held_bytes() {
+  std::size_t bytes = input_.capacity() + output_.capacity() + sending_.capacity();
+  for (const std::string& piece : waiting_) bytes += piece.capacity();
+  if (tls_) bytes += tls_->received().capacity();
+  if (handler_) bytes += handler_->held_bytes();
+  return bytes;
 }
 
 void AcceptedConnection::read() {
@@ -423,6 +447,7 @@ void AcceptedConnection::close() {
   if (group_.stopping) ignore_input();
   // Counted before the peer can notice: a client that then connects instead must not be refused.
   counted_.fetch_sub(1);
+  group_.memory.update(counted_bytes_, 0);
   const bool is_in_handshake = tls_ && handler_ == nullptr && phase_ == Phase::kOpen;
   if (is_in_handshake) service_->on_event(ConnectionEvent::kHandshakeFailed);
   error_code ignored;

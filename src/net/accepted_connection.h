@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "net/asio_types.h"
+#include "net/client_memory.h"
 #include "net/input_buffer.h"
 #include "net/service.h"
 #include "net/stream_handler.h"
@@ -28,13 +29,14 @@ class AcceptedConnection;
 
 /// The connections of one serving thread, and what they share. Used by that thread only.
 struct ConnectionGroup {
-  /// `at_limits` outlives it.
-  ConnectionGroup(std::size_t number, const ConnectionLimits& at_limits)
-      : thread(number), limits(at_limits) {}
+  /// `at_limits` and `of_all` outlive it.
+  ConnectionGroup(std::size_t number, const ConnectionLimits& at_limits, ClientMemory& of_all)
+      : thread(number), limits(at_limits), memory(of_all) {}
 
   /// The thread's number, from 0.
   const std::size_t thread;
   const ConnectionLimits& limits;
+  ClientMemory& memory;  // That all threads share.
   /// Wake functions hold a share, so that a store can call them even after the server was
   /// destroyed.
   const std::shared_ptr<boost::asio::io_context> context =
@@ -119,6 +121,8 @@ class AcceptedConnection final : public std::enable_shared_from_this<AcceptedCon
   std::size_t max_pending_bytes() const;
   void add_waiting(std::string_view output);
   void go_on();
+  void bound_memory();
+  std::size_t held_bytes();
 
   void read();
   void write();
@@ -157,6 +161,7 @@ class AcceptedConnection final : public std::enable_shared_from_this<AcceptedCon
   // To be sent after sending_: pieces of a few replies each, of which every reply is whole.
   std::vector<std::string> waiting_;
   std::size_t waiting_bytes_ = 0;            // Of all pieces.
+  std::size_t counted_bytes_ = 0;            // In ClientMemory, of all that is held.
   std::size_t last_bytes_ = kLastReadBytes;  // What may still be read while the server stops.
   std::shared_ptr<void> leaving_;            // Set: close after the next reply. See leave().
   Phase phase_ = Phase::kOpen;

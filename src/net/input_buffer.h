@@ -31,6 +31,7 @@ class InputBuffer {
 
   std::string_view unread() const { return {bytes_.get() + begin_, end_ - begin_}; }
   bool is_full() const { return end_ - begin_ == bounds_.most; }
+  std::size_t capacity() const { return capacity_; }
   void consume(std::size_t bytes) {
     assert(bytes <= end_ - begin_);
     begin_ += bytes;

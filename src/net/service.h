@@ -21,6 +21,7 @@ enum class ConnectionEvent : std::uint8_t {
   kIdle,             ///< The peer did not begin a request in time (StreamTimeouts::idle).
   kHalfRequest,      ///< It did not send the rest of one in time (StreamTimeouts::request).
   kUnread,           ///< It did not read its replies in time (ConnectionLimits::stuck_timeout).
+  kNoMemory,         ///< It held much, and all together too much (StreamServer::set_max_bytes()).
 };
 
 /// Bounds on what a peer can cost the server if it does not read its replies. A timeout may end up

@@ -42,9 +42,19 @@ class StreamHandler {
   /// store, because its peer has closed the connection.
   virtual Progress on_data(std::string_view input, std::string& output) = 0;
 
-  /// The rest of a request has not arrived in time (StreamTimeouts::request). Appends an error for
-  /// the peer to `output`, if the protocol has one; then the connection is closed.
-  virtual void on_timeout(std::string& /*output*/) {}
+  enum class EndReason : std::uint8_t {
+    kLate,      ///< The rest of a request has not arrived in time (StreamTimeouts::request).
+    kNoMemory,  ///< The connections of the server together hold too much (ClientMemory).
+  };
+  /// What protocols say at kNoMemory.
+  static constexpr std::string_view kNoMemoryText =
+      "the connections of the server hold as much as they may (max_client_bytes)";
+  /// The connection is closed before it has answered what has arrived. Appends an error for the
+  /// peer to `output`, if the protocol has one.
+  virtual void on_end(EndReason /*why*/, std::string& /*output*/) {}
+
+  /// How many bytes the handler holds for its connection between two calls, apart from some KiB.
+  virtual std::size_t held_bytes() const { return 0; }
 
   /// Whether the peer must log in before it is served: it has not yet, has logged out, or has lost
   /// its rights. Called about once a second, and more often while it must.
@@ -61,7 +71,7 @@ struct StreamTimeouts {
   /// For a request, from the last reply or the beginning. After that the connection is closed.
   std::chrono::milliseconds idle = kNever;
   /// For the rest of a request, from its first byte or the last output, even if parts of it arrive.
-  /// After that StreamHandler::on_timeout() is called, and the connection is closed.
+  /// After that StreamHandler::on_end() is called, and the connection is closed.
   std::chrono::milliseconds request = kNever;
   /// For a peer to log in, from when it must (StreamHandler::awaits_login()), whatever else it
   /// sends. After that the connection is closed.

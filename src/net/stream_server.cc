@@ -173,7 +173,8 @@ class SocketFile {
 struct AllConnections {
   explicit AllConnections(const StreamServerOptions& given) : options(given) {
     assert(options.threads >= 1);
-    for (std::size_t i = 0; i < options.threads; ++i) groups.emplace_back(i, options.limits);
+    for (std::size_t i = 0; i < options.threads; ++i)
+      groups.emplace_back(i, options.limits, memory);
   }
 
   /// Where a new connection of the service is counted until it is closed. Null if there are too
@@ -191,6 +192,7 @@ struct AllConnections {
   const StreamServerOptions options;
   std::atomic<std::size_t> open{0};  // Without those in the reserve.
   std::atomic<std::size_t> in_reserve{0};
+  ClientMemory memory{options.max_bytes};
   /// Each is used by its thread only. The first thread accepts.
   std::deque<ConnectionGroup> groups;
   /// When cannot_accept may be called again. Belongs to the first thread.
@@ -518,6 +520,10 @@ void StreamServer::stop(std::chrono::milliseconds grace, std::chrono::millisecon
   state.tell_late_threads(end_of_grace, &AcceptedConnection::finish_begun);
   state.tell_late_threads(end_of_grace + last_replies, &AcceptedConnection::close);
   for (std::future<void>& thread : state.threads) thread.get();
+}
+
+void StreamServer::set_max_bytes(std::size_t bytes) {
+  state_->connections.memory.set_most(bytes);
 }
 
 std::size_t StreamServer::connections() const {

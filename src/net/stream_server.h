@@ -12,6 +12,8 @@
 
 namespace sluice {
 
+inline constexpr std::size_t kMaxClientBytes = std::size_t{256} * 1024 * 1024;
+
 struct StreamServerOptions {
   /// Serving threads, at least 1.
   std::size_t threads = 1;
@@ -19,6 +21,8 @@ struct StreamServerOptions {
   /// server refuses further ones.
   std::size_t max_connections = 10'000;
   ConnectionLimits limits = {};
+  /// See StreamServer::set_max_bytes().
+  std::size_t max_bytes = kMaxClientBytes;
   /// Called with one sentence that says why connections cannot be accepted, most likely because the
   /// system has no descriptor left: the first time, and from then on at most once in
   /// kAcceptReports. Called on the serving threads, one call at a time; must not throw.
@@ -72,6 +76,13 @@ class StreamServer {
   /// reply, sends the rest of those that it has begun for at most `last_replies`, closes all
   /// connections and returns. Does nothing the second time.
   void stop(std::chrono::milliseconds grace, std::chrono::milliseconds last_replies = {});
+
+  /// From now on all connections together hold at most so many bytes of input that they have not
+  /// answered and of output that they have not sent, apart from the first 32 KiB of each. One that
+  /// comes to hold more than a quarter of what is left is closed, if it can with an error
+  /// (StreamHandler::on_end()). What the serving threads read and answer before they look is held
+  /// in addition: some 10 MiB for each of them. Thread-safe.
+  void set_max_bytes(std::size_t bytes);
 
   /// The number of open connections. Thread-safe.
   std::size_t connections() const;

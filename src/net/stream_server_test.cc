@@ -70,7 +70,7 @@ class PatientHandler final : public LineHandler {
     progress.has_part = progress.next == Next::kNeedMore && progress.consumed < input.size();
     return progress;
   }
-  void on_timeout(std::string& output) override { output += "too slow\n"; }
+  void on_end(EndReason /*why*/, std::string& output) override { output += "too slow\n"; }
 };
 
 class TimeoutTest : public StreamServerTest {

@@ -357,7 +357,7 @@ TEST_F(TlsServerTest, ClosesAPeerWhoseHandshakeTakesTooLong) {
 /// Says when the rest of a request has not come in time.
 class TimeTellingHandler final : public LineHandler {
  public:
-  void on_timeout(std::string& output) override { output += "too slow\n"; }
+  void on_end(EndReason /*why*/, std::string& output) override { output += "too slow\n"; }
 };
 
 // What has come of a record is a part of a request, though nothing of it can be decrypted yet.

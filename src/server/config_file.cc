@@ -6,8 +6,10 @@
 #include <stdexcept>
 #include <utility>
 
+#include "core/read_number.h"
 #include "limiter/open_store.h"
 #include "net/address.h"
+#include "net/stream_server.h"
 #include "server/limits_file.h"
 #include "server/protocols.h"
 #include "server/tls_config.h"
@@ -93,6 +95,14 @@ void read_drain(const YamlFile& file, const YamlMember& member, ConfigFile& conf
   config.drain = std::chrono::ceil<milliseconds>(file.duration(member, milliseconds(0), kMaxDrain));
 }
 
+void read_max_client_bytes(const YamlFile& file, const YamlMember& member, ConfigFile& config) {
+  std::size_t& bytes = config.max_client_bytes.emplace();
+  const std::string text = file.text(member, std::to_string(kMaxClientBytes));
+  if (read_number(text, bytes) && bytes >= kLeastClientBytes) return;
+  file.fail_value(member, "'max_client_bytes' must be a number of bytes, at least " +
+                              std::to_string(kLeastClientBytes));
+}
+
 void read_snapshot(const YamlFile& file, const YamlMember& member, ConfigFile& config) {
   constexpr std::array<std::string_view, 2> kNames{"file", "every"};
   SnapshotOptions& snapshot = config.snapshot.emplace();
@@ -171,6 +181,7 @@ constexpr std::array kRows = std::to_array<Row>({
     {"tls", read_all_tls},
     {"store", read_store},
     {"drain", read_drain},
+    {"max_client_bytes", read_max_client_bytes},
     {"snapshot", read_snapshot},
     {"log", read_log},
     {"expressions", read_expressions},

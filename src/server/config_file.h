@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -25,6 +26,7 @@ struct ConfigFile {
   /// The store's URL, as open_store() takes it.
   std::optional<std::string> store;
   std::optional<std::chrono::milliseconds> drain;
+  std::optional<std::size_t> max_client_bytes;
   std::optional<SnapshotOptions> snapshot;
   std::optional<LogFormat> log_format;
   std::optional<LogLevel> log_level;
@@ -38,6 +40,8 @@ struct ConfigFile {
 };
 
 inline constexpr std::chrono::hours kMaxDrain{1};
+/// Of max_client_bytes: with less, even a single connection could not have all that it may hold.
+inline constexpr std::size_t kLeastClientBytes = std::size_t{16} * 1024 * 1024;
 
 /// Reads the server's file. Throws ConfigError "PATH:LINE:COLUMN: sentence" at the first mistake.
 ConfigFile parse_config(std::string_view yaml, const std::string& path);

@@ -29,6 +29,7 @@ listen:
   resp: [127.0.0.1:6380, "unix:/run/sluice/resp.sock"]
 store: memory:?max_bytes=1073741824
 drain: 1m30s
+max_client_bytes: 20000000
 snapshot: {file: /var/lib/sluice/snapshot, every: 5m}
 log: {format: json, level: warning, slow: 20ms}
 expressions: no
@@ -42,6 +43,7 @@ limits:
               ElementsAre("127.0.0.1:6380", "unix:/run/sluice/resp.sock"));
   EXPECT_EQ(config.store, "memory:?max_bytes=1073741824");
   EXPECT_EQ(config.drain, std::chrono::seconds(90));
+  EXPECT_EQ(config.max_client_bytes, 20'000'000U);
   ASSERT_TRUE(config.snapshot.has_value());
   EXPECT_EQ(config.snapshot->file, "/var/lib/sluice/snapshot");
   EXPECT_EQ(config.snapshot->every, std::chrono::minutes(5));
@@ -67,6 +69,7 @@ TEST(ConfigFile, LeavesOpenWhatItDoesNotName) {
   EXPECT_FALSE(config.listen.has_value());
   EXPECT_FALSE(config.store.has_value());
   EXPECT_FALSE(config.drain.has_value());
+  EXPECT_FALSE(config.max_client_bytes.has_value());
   EXPECT_FALSE(config.snapshot.has_value());
   EXPECT_FALSE(config.log_format.has_value());
   EXPECT_TRUE(config.limits.expressions);
@@ -188,11 +191,10 @@ TEST(ConfigFile, TakesTheShortForms) {
 }
 
 TEST(ConfigFile, NamesAnUnknownMemberAndWhatItMayHaveMeant) {
-  EXPECT_EQ(
-      mistake("drian: 5s"),
-      "f.yaml:1:1: there is no 'drian' in the file (did you mean 'drain'?); there can be "
-      "listen, tls, store, drain, snapshot, log, expressions, users, trusted_proxies, headers, "
-      "limits");
+  EXPECT_EQ(mistake("drian: 5s"),
+            "f.yaml:1:1: there is no 'drian' in the file (did you mean 'drain'?); there can be "
+            "listen, tls, store, drain, max_client_bytes, snapshot, log, expressions, users, "
+            "trusted_proxies, headers, limits");
   EXPECT_THAT(mistake("\n\nfrobnicate: 5s"),
               StartsWith("f.yaml:3:1: there is no 'frobnicate' in the file; there can be listen"));
   EXPECT_THAT(mistake("listen:\n  rsep: []"),
@@ -212,6 +214,10 @@ TEST(ConfigFile, PointsAtAWrongType) {
   EXPECT_EQ(mistake("store:\n"), "f.yaml:1:1: 'store' must be a text like memory:");
   EXPECT_EQ(mistake("log: {format: xml}"), "f.yaml:1:15: 'format' must be text or json");
   EXPECT_EQ(mistake("log: {level: [info]}"), "f.yaml:1:14: 'level' must be info, warning or error");
+  for (const std::string wrong : {"256M", "-1", "16777215"}) {
+    EXPECT_EQ(mistake("max_client_bytes: " + wrong),
+              "f.yaml:1:19: 'max_client_bytes' must be a number of bytes, at least 16777216");
+  }
   EXPECT_EQ(mistake("expressions: maybe"), "f.yaml:1:14: 'expressions' must be yes or no");
   EXPECT_EQ(mistake("expressions: [yes]"), "f.yaml:1:14: 'expressions' must be yes or no");
 }

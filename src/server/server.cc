@@ -40,10 +40,25 @@ std::atomic<std::uint64_t>& counter_of(ProtocolCounters& counters, ConnectionEve
       return counters.timed_out_idle;
     case ConnectionEvent::kHalfRequest:
       return counters.timed_out_requests;
+    case ConnectionEvent::kNoMemory:
+      return counters.without_room;
     case ConnectionEvent::kUnread:
       break;
   }
   return counters.timed_out_unread;
+}
+
+using NextWarning = std::atomic<std::chrono::steady_clock::time_point>;
+
+/// Says that connections are closed for lack of room, at most once a minute. Thread-safe.
+void warn_of_lack_of_room(NextWarning& next_warning, const LogFunction& log) {
+  const auto now = std::chrono::steady_clock::now();
+  auto next = next_warning.load();
+  if (now < next) return;
+  if (!next_warning.compare_exchange_strong(next, now + std::chrono::minutes(1))) return;
+  log({LogLevel::kWarning, "clients_full",
+       "connections are closed that hold much: all together hold as much as they may "
+       "(max_client_bytes)"});
 }
 
 /// Descriptors for other things than connections: listeners, loops, files, the store.
@@ -144,6 +159,7 @@ struct Server::Parts {
   std::string store_url;  // Without a password.
   std::shared_ptr<ServerContext> context;
   std::map<const ServedProtocol*, MakeHandler> handlers;
+  std::shared_ptr<NextWarning> next_room_warning = std::make_shared<NextWarning>();
   std::optional<SnapshotKeeper> snapshots;
   SnapshotOptions snapshot;
   std::optional<StreamServer> streams;
@@ -161,17 +177,20 @@ std::vector<Service> Server::Parts::services_of(const std::vector<Listening>& se
     const auto tls_server = tls.find(files);
     MakeHandler& make = handlers[protocol];
     if (make == nullptr) make = protocol->handlers(context);
-    services.push_back(
-        {.address = address,
-         .make_handler = make,
-         .refusal = std::string(protocol->refusal),
-         .timeouts = protocol->timeouts,
-         .reserve = protocol->is_admin ? kAdminConnections : 0,
-         .tls = tls_server == tls.end() ? nullptr : tls_server->second,
-         .on_event = [shared = context, &counters = context->protocol(protocol->name)](
-                         ConnectionEvent event) { ++counter_of(counters, event); },
-         .protocol = protocol->name,
-         .passed_socket = passed_socket});
+    const auto on_event = [shared = context, &counters = context->protocol(protocol->name),
+                           log = log, next = next_room_warning](ConnectionEvent event) {
+      ++counter_of(counters, event);
+      if (event == ConnectionEvent::kNoMemory) warn_of_lack_of_room(*next, log);
+    };
+    services.push_back({.address = address,
+                        .make_handler = make,
+                        .refusal = std::string(protocol->refusal),
+                        .timeouts = protocol->timeouts,
+                        .reserve = protocol->is_admin ? kAdminConnections : 0,
+                        .tls = tls_server == tls.end() ? nullptr : tls_server->second,
+                        .on_event = on_event,
+                        .protocol = protocol->name,
+                        .passed_socket = passed_socket});
   }
   return services;
 }
@@ -226,6 +245,7 @@ Server::Server(const ServerOptions& options, LogFunction log) : parts_(std::make
       parts_->services_of(parts_->listening, parts_->tls_servers),
       StreamServerOptions{.threads = parts_->threads,
                           .max_connections = max_connections,
+                          .max_bytes = options.max_client_bytes,
                           .cannot_accept = [log = parts_->log](const std::string& why) {
                             log({LogLevel::kWarning, "cannot_accept", why});
                           }});
@@ -258,6 +278,7 @@ std::string Server::reload(const ServerOptions& options) {
     changes += "; the users have changed (" + counted(options.users.size(), "user") + ")";
   }
   parts_->context->slow_decisions().set_threshold(options.log.slow);
+  parts_->streams->set_max_bytes(options.max_client_bytes);
   warn_of_options(options, parts_->listening, parts_->log);
   return changes;
 }

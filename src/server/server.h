@@ -47,13 +47,13 @@ class Server {
   /// Starts to serve, on threads of its own. REQUIRES: called once.
   void start();
 
-  /// Takes the addresses, the limits, the users, the client rules and `log.slow` of these options,
-  /// and reads the certificates again. Limits of the same name keep their states and counts;
-  /// addresses that were served before stay open; a client that is no longer a user has no rights
-  /// from its next request on. Throws as the constructor, and ConfigError if the store or its
-  /// snapshot differ; then nothing that is served has changed. All other options stay as they were.
-  /// Returns what has changed of the limits: see limit_changes().
-  /// REQUIRES: start() was called, stop() was not.
+  /// Takes the addresses, the limits, the users, the client rules, `log.slow` and max_client_bytes
+  /// of these options, and reads the certificates again. Limits of the same name keep their states
+  /// and counts; addresses that were served before stay open; a client that is no longer a user has
+  /// no rights from its next request on. Throws as the constructor, and ConfigError if the store or
+  /// its snapshot differ; then nothing that is served has changed. All other options stay as they
+  /// were. Returns what has changed of the limits: see limit_changes(). REQUIRES: start() was
+  /// called, stop() was not.
   std::string reload(const ServerOptions& options);
 
   /// Counts a reload for the metrics.

@@ -23,6 +23,7 @@ ServerOptions options_of(ConfigFile file) {
   if (file.store) options.store = *std::move(file.store);
   if (file.tls) options.tls = *std::move(file.tls);
   if (file.drain) options.drain = *file.drain;
+  if (file.max_client_bytes) options.max_client_bytes = *file.max_client_bytes;
   if (file.snapshot) options.snapshot = *std::move(file.snapshot);
   if (file.log_format) options.log.format = *file.log_format;
   if (file.log_level) options.log.level = *file.log_level;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "net/stream_server.h"
 #include "server/config_file.h"
 #include "server/log.h"
 #include "server/served_address.h"
@@ -38,6 +39,8 @@ struct ServerOptions {
   bool insecure = false;
   /// At least 1. The server refuses further connections.
   std::size_t max_connections = 10'000;
+  /// The most that all connections hold together: see StreamServer::set_max_bytes().
+  std::size_t max_client_bytes = kMaxClientBytes;
   /// How long the server sends pending replies when it stops.
   std::chrono::milliseconds drain{5'000};
   /// For a memory store.

@@ -202,6 +202,9 @@ void write_connections(const ServerContext& server, MetricsText& out) {
     sample("request", counters->timed_out_requests);
     sample("unread", counters->timed_out_unread);
   }
+  family("sluice_connections_without_room_total", Type::kCounter,
+         "Connections that were closed, because all together held as many bytes as they may.",
+         [](const ProtocolCounters& counters) { return counters.without_room.load(); });
   family("sluice_accept_failures_total", Type::kCounter,
          "How often no connection could be accepted.",
          [](const ProtocolCounters& counters) { return counters.accept_failures.load(); });

@@ -211,11 +211,13 @@ TEST_F(MetricsTest, CountsConnectionsByProtocol) {
   resp.timed_out_requests = 6;
   resp.timed_out_unread = 7;
   resp.accept_failures = 8;
+  resp.without_room = 9;
   const std::string timed_out = R"(sluice_connections_timed_out_total{protocol="resp",reason=)";
   EXPECT_EQ(value(timed_out + R"("idle"})"), "5");
   EXPECT_EQ(value(timed_out + R"("request"})"), "6");
   EXPECT_EQ(value(timed_out + R"("unread"})"), "7");
   EXPECT_EQ(value(R"(sluice_accept_failures_total{protocol="resp"})"), "8");
+  EXPECT_EQ(value(R"(sluice_connections_without_room_total{protocol="resp"})"), "9");
   EXPECT_EQ(value("sluice_max_connections"), "70");
 }
 

@@ -20,6 +20,8 @@ struct ProtocolCounters {
   std::atomic<std::uint64_t> timed_out_requests = 0;
   /// The same, because it did not read replies.
   std::atomic<std::uint64_t> timed_out_unread = 0;
+  /// Connections that were closed because all together held as much as they may.
+  std::atomic<std::uint64_t> without_room = 0;
   /// How often a connection could not be accepted, most likely because no descriptor was left.
   std::atomic<std::uint64_t> accept_failures = 0;
   /// Connections that were closed before the TLS handshake was complete.

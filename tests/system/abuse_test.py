@@ -21,7 +21,8 @@ import socket
 import time
 import unittest
 
-from harness import PATIENCE_S, Connection, Server, SystemTest, await_true, command, read_text
+from harness import (PATIENCE_S, Connection, Server, SystemTest, await_true, command, read_text,
+                     replace_text)
 
 ALLOWED_S = 0.005
 PHASE_S = 1.0
@@ -232,6 +233,25 @@ class AbuseTest(SystemTest):
         self.expect_polite_service(Polite(self, server), "40 readers that never read",
                                    lambda: Abuser(40, never_read, server.address, 40), look)
 
+    def test_long_bodies_that_never_end(self):
+        """All together hold no more than they may, and one line says so."""
+        path = self.write_file("bytes.yaml", "max_client_bytes: 1000000000\n")
+        server = self.serve("--config", path)
+        replace_text(path, "max_client_bytes: 20000000\n")
+        server.await_output("reloaded: ")
+        before = server.resident_mib()
+
+        def look(_):
+            after = server.resident_mib()
+            refused = server.metric("sluice_connections_without_room_total", 'protocol="http"')
+            self.say(f"{after - before:.0f} MiB for them", f"{refused:.0f} refused")
+            self.assertLessEqual(after - before, 40)
+            self.assertGreaterEqual(refused, 150)
+            self.assertEqual(server.output().count("connections are closed that hold much"), 1)
+
+        self.expect_polite_service(Polite(self, server), "200 bodies of 1 MiB that never end",
+                                   lambda: Abuser(200, never_end_a_body, server.http, 200), look)
+
     def test_ever_new_keys_and_limits(self):
         # With one thread, that serves the polite client, too. 20,000 limits are more than the
         # store keeps apart, and 50,000 keys more than it has room for.
@@ -325,6 +345,18 @@ def never_end(count, address, connections):
         for i in range(0, connections, 2):
             with contextlib.suppress(OSError):
                 kept[i].send(b"x")
+
+
+def never_end_a_body(count, address, connections):
+    kept = []
+    for _ in range(connections):
+        kept.append(socket.create_connection(address, PATIENCE_S))
+        with contextlib.suppress(OSError):  # It is refused.
+            kept[-1].sendall(b"POST /v1/check HTTP/1.1\r\nHost: localhost\r\n"
+                             b"Content-Type: application/json\r\nContent-Length: 1000000\r\n\r\n" +
+                             b" " * 999_999)
+        count.value += 1
+    time.sleep(3600)
 
 
 def never_read(count, address, connections):

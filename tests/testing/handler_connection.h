@@ -29,11 +29,12 @@ class HandlerConnection {
     } while (progress.next == StreamHandler::Next::kMore);
     return output;
   }
-  std::string time_out() {
+  std::string end(StreamHandler::EndReason why) {
     std::string output;
-    handler_->on_timeout(output);
+    handler_->on_end(why, output);
     return output;
   }
+  std::size_t held_bytes() const { return handler_->held_bytes(); }
 
   /// The peer has not said who it is in time, unless it did.
   bool ends_for_login() {

@@ -139,9 +139,20 @@ void Handler::refuse(const Problem& problem, std::string& output) {
   is_closing_ = is_batch_full_ = true;
 }
 
-void Handler::on_timeout(std::string& output) {
-  write_problem(output, {.closes = true}, date(),
-                {.status = 408, .detail = "the rest of the request has not come in time"});
+void Handler::on_end(EndReason why, std::string& output) {
+  const Problem problem =
+      why == EndReason::kLate
+          ? Problem{.status = 408, .detail = "the rest of the request has not come in time"}
+          : Problem{.status = kStatusUnavailable,
+                    .detail = std::string(kNoMemoryText),
+                    .retry_after_s = 1};
+  write_problem(output, {.closes = true}, date(), problem);
+}
+
+// A list keeps the body, too, while it is answered: parsed, that takes about as much again.
+std::size_t Handler::held_bytes() const {
+  const std::size_t of_parser = parser_.held_bytes();
+  return list_ == nullptr ? of_parser : 2 * of_parser + list_->results().capacity();
 }
 
 namespace {

@@ -25,8 +25,9 @@ class Handler final : public StreamHandler {
   /// Carries out at most DecisionBatch::kMaxRequests requests. Leaves at most kMaxHeadBytes of the
   /// input (a head, the length of a chunk, trailers), unless `next` is kMore or kLater.
   Progress on_data(std::string_view input, std::string& output) override;
-  /// Answers 408.
-  void on_timeout(std::string& output) override;
+  /// Answers 408 or 503.
+  void on_end(EndReason why, std::string& output) override;
+  std::size_t held_bytes() const override;
 
   /// Until a request has come with a right token, to a path that needs one, unless the peer is
   /// known without a token.

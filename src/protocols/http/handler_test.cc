@@ -230,12 +230,23 @@ TEST_F(HandlerTest, RefusesPagesOfOtherSites) {
             204);
 }
 
-TEST_F(HandlerTest, TellsAClientThatItIsTooSlow) {
+TEST_F(HandlerTest, TellsAClientWhyItsRequestIsNotAwaited) {
   connection.send("GET / HTTP/1.1\r\n");
   EXPECT_TRUE(connection.progress.has_part);
-  const std::string reply = connection.time_out();
-  EXPECT_THAT(reply, StartsWith("HTTP/1.1 408 "));
-  EXPECT_THAT(reply, HasSubstr("\r\nConnection: close\r\n"));
+  using Why = StreamHandler::EndReason;
+  for (const auto& [why, status] : {std::pair(Why::kLate, "408 "), {Why::kNoMemory, "503 "}}) {
+    const std::string reply = connection.end(why);
+    EXPECT_THAT(reply, StartsWith(std::string("HTTP/1.1 ") + status));
+    EXPECT_THAT(reply, HasSubstr("\r\nConnection: close\r\n"));
+  }
+}
+
+TEST_F(HandlerTest, SaysHowMuchItHolds) {
+  const std::string request = post("/v1/check", std::string(500'000, ' ') + "{}");
+  connection.send(request.substr(0, 400'000));
+  EXPECT_GE(connection.held_bytes(), 390'000U);
+  EXPECT_THAT(connection.send(request.substr(400'000) + get("/healthz")), HasSubstr("200 OK"));
+  EXPECT_LE(connection.held_bytes(), 40'000U);
 }
 
 // For example because the system cannot start a thread.

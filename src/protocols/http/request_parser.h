@@ -44,6 +44,9 @@ class RequestParser {
   /// Whether a part of a request has been consumed and the rest has not arrived.
   bool has_part() const { return state_ == State::kBody; }
 
+  /// What is kept of that part, and of the last message.
+  std::size_t held_bytes() const { return head_.capacity() + body_.capacity(); }
+
   /// After kRequest: makes the next call of next() return the same request. The input may become
   /// invalid.
   void repeat();

@@ -77,9 +77,11 @@ StreamHandler::Progress Handler::run_commands(std::string_view input, std::strin
           .has_part = is_done && consumed < input.size()};
 }
 
-void Handler::on_timeout(std::string& output) {
+void Handler::on_end(EndReason why, std::string& output) {
   Writer(output, peer_.protocol)
-      .error("ERR Protocol error: the rest of the command has not come in time");
+      .error(why == EndReason::kLate
+                 ? "ERR Protocol error: the rest of the command has not come in time"
+                 : "ERR " + std::string(kNoMemoryText));
 }
 
 // This and queue_input() return whether there may be more to run in the input.

@@ -31,7 +31,8 @@ class Handler final : public StreamHandler {
   /// before the store has answered, it returns kLater again and does nothing else.
   Progress on_data(std::string_view input, std::string& output) override;
   /// Replies with an error.
-  void on_timeout(std::string& output) override;
+  void on_end(EndReason why, std::string& output) override;
+  std::size_t held_bytes() const override { return peer_.transaction.held_bytes(); }
 
   bool awaits_login() override {
     update_access();

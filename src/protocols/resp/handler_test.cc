@@ -31,8 +31,10 @@ TEST_F(HandlerTest, TellsWhetherAPartOfACommandHasCome) {
     other.send(whole);
     EXPECT_FALSE(other.progress.has_part) << whole;
   }
-  EXPECT_EQ(connection.time_out(),
+  EXPECT_EQ(connection.end(StreamHandler::EndReason::kLate),
             "-ERR Protocol error: the rest of the command has not come in time\r\n");
+  EXPECT_EQ(connection.end(StreamHandler::EndReason::kNoMemory),
+            "-ERR the connections of the server hold as much as they may (max_client_bytes)\r\n");
 }
 
 TEST_F(HandlerTest, ChecksALimit) {

@@ -27,6 +27,8 @@ class Transaction {
   }
   bool is_aborted() const { return aborted_; }
 
+  std::size_t held_bytes() const { return bytes_.capacity(); }
+
   /// Commands queued.
   std::size_t size() const { return commands_; }
 

@@ -102,8 +102,10 @@ TEST_F(TransactionTest, QueuesABoundedNumberOfBytes) {
   const std::string large = array({"ECHO", std::string(65'000, 'x')});
   send("MULTI\r\n" + large);
   EXPECT_EQ(send(large), kQueued);
+  EXPECT_GE(connection.held_bytes(), 2 * large.size());
   EXPECT_THAT(send(large), HasSubstr("together at most 131072 bytes"));
   EXPECT_EQ(send("EXEC\r\n"), kAborted);
+  EXPECT_LE(connection.held_bytes(), 100U);
 }
 
 TEST_F(TransactionTest, QueuesInlineCommandsAsTheyAre) {

@@ -1,0 +1,112 @@
+#include "net/client_memory.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <deque>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "net/stream_server.h"
+#include "testing/line_server.h"
+
+namespace sluice {
+namespace {
+
+/// Lines as LineHandler; after "hold N" the handler holds N bytes.
+class HoldingHandler final : public LineHandler {
+ public:
+  Progress on_data(std::string_view input, std::string& output) override {
+    if (input.starts_with("hold ")) held_ = std::stoul(std::string(input.substr(5)));
+    return LineHandler::on_data(input, output);
+  }
+  void on_end(EndReason why, std::string& output) override {
+    output += why == EndReason::kNoMemory ? "no memory\n" : "too slow\n";
+  }
+  std::size_t held_bytes() const override { return held_; }
+
+ private:
+  std::size_t held_ = 0;
+};
+
+constexpr std::size_t kMostHeld = 1024 * 1024;
+
+class ClientMemoryTest : public testing::Test {
+ protected:
+  ~ClientMemoryTest() override { server_.stop(std::chrono::milliseconds(0)); }
+
+  Address address() const { return server_.addresses()[0]; }
+  bool await_refused(int least) const {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (refused_ < least && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    return refused_ >= least;
+  }
+
+  std::atomic<int> refused_ = 0;
+  StreamServer server_{{{.address = any_port(),
+                         .make_handler = handlers_of<HoldingHandler>(),
+                         .on_event =
+                             [this](ConnectionEvent why) {
+                               if (why == ConnectionEvent::kNoMemory) ++refused_;
+                             }}},
+                       {.max_bytes = kMostHeld}};
+};
+
+// Beyond three quarters of the bound there is room for no buffer of 96 KiB.
+TEST_F(ClientMemoryTest, RefusesSomeOfThoseWhoseRequestsAreLongAndDoNotEnd) {
+  constexpr int kClients = 20;
+  constexpr int kMostServed = 6;
+  const std::string line(90'000, 'x');
+  std::deque<Client> clients;
+  for (int i = 0; i < kClients; ++i) {
+    ASSERT_TRUE(clients.emplace_back(address()).send(line));
+  }
+  server_.start();
+  ASSERT_TRUE(await_refused(kClients - kMostServed));
+  EXPECT_TRUE(Client(address()).echoes("others are served\n"));
+  int served = 0;
+  for (Client& client : clients) {
+    ASSERT_TRUE(client.send("\n"));
+    const std::string reply = client.read(10);
+    if (reply == "xxxxxxxxxx") {
+      ++served;
+    } else {
+      EXPECT_EQ(reply + client.read_all(), "no memory\n");
+    }
+  }
+  EXPECT_EQ(served, kClients - refused_);
+  EXPECT_GE(served, 1);
+  clients.clear();
+  EXPECT_TRUE(Client(address()).echoes(line + "\n"));
+}
+
+// What has been made is not sent first: then it would have to be kept for as long.
+TEST_F(ClientMemoryTest, ClosesAtOnceWhereRepliesAreNotRead) {
+  server_.start();
+  Client client(address(), 4096);
+  ASSERT_TRUE(client.send("big 5000000\n"));
+  ASSERT_TRUE(await_refused(1));
+  const std::string reply = client.read_all();
+  EXPECT_LT(reply.size(), 5'000'000U);
+  EXPECT_EQ(reply.find_first_not_of('x'), std::string::npos);
+}
+
+TEST_F(ClientMemoryTest, CountsWhatHandlersHoldAndHasABoundThatCanChange) {
+  server_.start();
+  const std::string much = "hold " + std::to_string(kMostHeld / 4) + "\n";
+  Client client(address());
+  ASSERT_TRUE(client.send(much));
+  EXPECT_EQ(client.read_all(), much + "no memory\n");
+  server_.set_max_bytes(2 * kMostHeld);
+  for (int i = 0; i < 10; ++i) {  // What a connection held is free again when it has ended.
+    Client other(address());
+    ASSERT_TRUE(other.send(much));
+    other.end();
+    EXPECT_EQ(other.read_all(), much);
+  }
+}
+
+}  // namespace
+}  // namespace sluice
