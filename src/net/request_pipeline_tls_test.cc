@@ -2,6 +2,7 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <boost/asio/ssl/context.hpp>
@@ -195,6 +196,10 @@ TEST_F(RequestPipelineTlsTest, TrustsTheAuthorityThatItsFileHasNow) {
   EXPECT_FALSE(meet(options).shake_hands());
   put(files_.server_key);  // No authority: the former one is trusted.
   EXPECT_FALSE(accept_tls().shake_hands());
+  std::filesystem::remove(file);
+  ASSERT_EQ(::mkfifo(file.c_str(), S_IRUSR), 0);  // Nor is a pipe, and it is not waited for.
+  EXPECT_FALSE(accept_tls().shake_hands());
+  std::filesystem::remove(file);
   put(files_.ca);
   std::optional<TlsPeer> peer;
   bool is_trusted = false;

@@ -11,6 +11,7 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "net/special_file.h"
 #include "net/tls_files.h"
 
 namespace sluice {
@@ -61,6 +62,9 @@ std::shared_ptr<ssl::context> TlsContext::current() {
   const FileTimes times{time_of(options.ca_file), time_of(options.certificate_file),
                         time_of(options.key_file)};
   if (context_ != nullptr && times == times_) return context_;
+  const auto files = {options.ca_file, options.certificate_file, options.key_file};
+  // A pipe could keep the thread, which serves others.
+  if (context_ != nullptr && std::ranges::any_of(files, is_special_file)) return context_;
   try {
     context_ = make_context(options);
     times_ = times;

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "net/special_file.h"
 #include "net/stream_server.h"
 #include "server/config_error.h"
 
@@ -98,6 +99,16 @@ void check_places(const std::vector<Listening>& listening) {
     for (const Listening& each : listening) check_place(each.address);
   } catch (const ListenError& error) {
     throw ConfigError(error.what());
+  }
+}
+
+void refuse_pipes(const std::vector<Listening>& listening) {
+  for (const Listening& each : listening) {
+    for (const std::string& file : {each.tls.certificate, each.tls.key, each.tls.client_ca}) {
+      if (!is_special_file(file)) continue;
+      throw ConfigError("the file for TLS " + file +
+                        " is no regular file, and only at the start may it be a pipe");
+    }
   }
 }
 

@@ -31,6 +31,10 @@ std::vector<Listening> read_addresses(const ServerOptions& options,
 /// call: it listens.)
 void check_places(const std::vector<Listening>& listening);
 
+/// Throws ConfigError where a file for TLS is a pipe or a device. At the start a server waits for
+/// what they have, but not when it reads its files again.
+void refuse_pipes(const std::vector<Listening>& listening);
+
 /// By their files. Addresses with the same files share a TlsServer.
 using TlsServers = std::map<TlsServerFiles, std::shared_ptr<const TlsServer>>;
 

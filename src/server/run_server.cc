@@ -147,7 +147,6 @@ bool run_server(const LoadOptions& load, const std::string& file, const std::sha
   // on.
   std::signal(SIGPIPE, SIG_IGN);
   boost::asio::io_context context;
-  boost::asio::signal_set signals(context, SIGTERM, SIGINT);
   boost::asio::signal_set snapshot_signals(context, SIGUSR1);
   boost::asio::steady_timer certificate_timer(context);
   Reloader reloader(context, load, file, *log);
@@ -156,6 +155,8 @@ bool run_server(const LoadOptions& load, const std::string& file, const std::sha
   options.passed_sockets = take_passed_sockets();
   Server server(options, [log](const LogEvent& event) { log->write(event); });
   reloader.start(server, options.drain);
+  // Until here a signal ends the process: it may wait for a pipe with a certificate.
+  boost::asio::signal_set signals(context, SIGTERM, SIGINT);
   server.start();
   log->write({LogLevel::kInfo, "serving", server.description()});
   notify_service_manager("READY=1");

@@ -259,6 +259,7 @@ std::string Server::reload(const ServerOptions& options) {
   require_same(options.store == parts_->store, "the store");
   require_same(options.snapshot == parts_->snapshot, "the snapshot");
   std::vector<Listening> listening = read_addresses(options, parts_->passed_sockets);
+  refuse_pipes(listening);
   TlsServers tls = make_tls_servers(listening);
   auto& users = parts_->context->access().users();
   const bool changes_users = options.users != *users.get();
@@ -311,6 +312,7 @@ std::string Server::address(std::size_t i) const {
 
 bool Server::reload_certificates() {
   if (parts_->tls_servers.empty()) return false;
+  refuse_pipes(parts_->listening);
   parts_->tls_servers = make_tls_servers(parts_->listening);
   parts_->streams->replace(parts_->services_of(parts_->listening, parts_->tls_servers), [] {});
   parts_->note_certificates();

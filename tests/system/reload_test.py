@@ -436,6 +436,34 @@ class Reload(SystemTest):
         for port in ports:
             self.assertEqual(self.certificate(port), made.der("server"))
 
+    @staticmethod
+    def open_to_write(pipe, descriptors):
+        """Whether the pipe has a reader."""
+        with contextlib.suppress(OSError):
+            descriptors.append(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
+        return bool(descriptors)
+
+    def test_pipes_do_not_keep_the_server(self):
+        """It serves on, and can be ended, though nothing is ever written to them."""
+        made = Certificates(self.folder)
+        pipe = os.path.join(self.folder, "pipe")
+        os.mkfifo(pipe)
+        self.refusal("serve", "--config", pipe)
+        with Process(BINARY, "serve", "--tls-cert", pipe) as waiting:
+            writers = []
+            await_true("it reads", lambda: self.open_to_write(pipe, writers))
+            waiting.signal(signal.SIGTERM)
+            self.assertEqual(waiting.wait(), -signal.SIGTERM)
+            os.close(*writers)
+        server = self.start(f"tls: {{cert: {made.pem('server')}, key: {made.key('server')}}}\n")
+        for number, path in enumerate((made.key("server"), self.path), 1):
+            os.rename(path, path + ".kept")
+            os.mkfifo(path)
+            server.signal(signal.SIGHUP)
+            server.await_output("is no regular file", number)
+            os.rename(path + ".kept", path)
+            server.await_output("reloaded: serving ", number)
+
     def test_without_a_file_of_the_server(self):
         """SIGHUP has the certificates read again, if there are any, and ends nothing."""
         made = Certificates(self.folder)
