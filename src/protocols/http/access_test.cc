@@ -39,6 +39,10 @@ TEST_F(UsersTest, AskForATokenOnEachRequest) {
       connection_.ask_one(post("/v1/check", kCheckBody, "Authorization: Basic YTpi\r\n")).status,
       401);
   EXPECT_EQ(connection_.ask_one(post("/v1/check", kCheckBody, bearer("secret"))).status, 200);
+  EXPECT_EQ(connection_.ask_one(post("/v1/check", kCheckBody, bearer("  secret"))).status, 200);
+  EXPECT_EQ(
+      connection_.ask_one(post("/v1/check", kCheckBody, bearer("secret") + bearer("other"))).status,
+      400);
   // A token is valid for its request only.
   EXPECT_EQ(connection_.ask_one(post("/v1/check", kCheckBody)).status, 401);
 }

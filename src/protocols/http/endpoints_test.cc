@@ -154,6 +154,9 @@ TEST_F(EndpointsTest, TakesJsonAlone) {
   EXPECT_EQ(
       connection.ask_one(head + "Content-Type: Application/JSON ; charset=utf-8\r\n\r\n{}").status,
       400);
+  const std::string json = "Content-Type: application/json\r\n";
+  EXPECT_THAT(connection.ask_one(head + json + "content-type: text/plain\r\n\r\n{}").body,
+              HasSubstr(R"(the header \"Content-Type\" is there twice)"));
 }
 
 TEST_F(EndpointsTest, NamesWhatIsWrongWithALimit) {

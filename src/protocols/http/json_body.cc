@@ -32,7 +32,7 @@ const json::object& require_object(const json::value& value) {
 }  // namespace
 
 json::value parse_body(ThreadState& thread, const Message& message) {
-  if (!is_json(message.field("Content-Type"))) {
+  if (!is_json(message.only_field("Content-Type"))) {
     throw Problem{.status = 415, .detail = "the body must be sent as application/json"};
   }
   return parse_json(message.body, thread.arena->storage());

@@ -27,6 +27,17 @@ std::string_view Message::field(std::string_view name) const {
   return found == nullptr ? std::string_view() : found->value;
 }
 
+std::string_view Message::only_field(std::string_view name) const {
+  const HeaderField* const found = find(name);
+  if (found == nullptr) return {};
+  for (const HeaderField* other = found + 1; other != fields.data() + fields.size(); ++other) {
+    if (equals_ignoring_case(other->name, name)) {
+      throw Problem{.detail = "the header \"" + std::string(name) + "\" is there twice"};
+    }
+  }
+  return found->value;
+}
+
 const HeaderField* Message::find(std::string_view name) const {
   for (const HeaderField& field : fields) {
     if (equals_ignoring_case(field.name, name)) return &field;

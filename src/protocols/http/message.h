@@ -42,6 +42,9 @@ struct Message {
   std::string_view query() const;
   /// The value of the first header of this name; empty if there is none.
   std::string_view field(std::string_view name) const;
+  /// The same, of a header that may be there once. Throws Problem if it is there twice: a proxy may
+  /// have read the other one.
+  std::string_view only_field(std::string_view name) const;
   bool has_field(std::string_view name) const { return find(name) != nullptr; }
 
  private:

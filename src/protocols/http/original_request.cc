@@ -53,15 +53,7 @@ std::string OriginalRequest::client_ip() const {
 }
 
 std::string_view OriginalRequest::header(std::string_view name) const {
-  const HeaderField* found = nullptr;
-  for (const HeaderField& field : context_.message.fields) {
-    if (!equals_ignoring_case(field.name, name)) continue;
-    if (found != nullptr) {
-      throw Problem{.detail = "the header \"" + std::string(name) + "\" is there twice"};
-    }
-    found = &field;
-  }
-  return found == nullptr ? std::string_view() : found->value;
+  return context_.message.only_field(name);
 }
 
 }  // namespace sluice::http

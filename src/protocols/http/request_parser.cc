@@ -175,7 +175,7 @@ void check_encoding(const Message& message, bool is_chunked) {
 
 // Whether the client waits for "100 Continue" before it sends the body.
 bool expects_continue(const Message& message) {
-  const std::string_view expected = message.field("Expect");
+  const std::string_view expected = message.only_field("Expect");
   if (expected.empty() || message.is_http_1_0) return false;
   if (equals_ignoring_case(expected, "100-continue")) return true;
   throw Problem{.status = 417, .detail = "Expect can be 100-continue only"};

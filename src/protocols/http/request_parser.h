@@ -14,7 +14,8 @@ namespace sluice::http {
 /// Boost.Beast's parser reads the grammar; this adds the bounds, and refuses what two readers of
 /// one connection (a proxy and this server) might understand differently: a line end without CR, a
 /// folded line, both Content-Length and Transfer-Encoding, an encoding other than chunked, no Host
-/// or two, an absolute target whose authority is not the Host. Knows no socket. Not thread-safe.
+/// or two, two Expect, an absolute target whose authority is not the Host. Knows no socket. Not
+/// thread-safe.
 class RequestParser {
  public:
   enum class Result : std::uint8_t {

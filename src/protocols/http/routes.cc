@@ -95,7 +95,7 @@ bool has_proxy_header(const Message& message) {
 
 // Whether a browser says that a page of another site has made the request.
 bool is_from_other_site(const Message& message) {
-  const std::string_view site = message.field("Sec-Fetch-Site");
+  const std::string_view site = message.only_field("Sec-Fetch-Site");
   return !site.empty() && site != "same-origin" && site != "none";
 }
 
@@ -111,7 +111,7 @@ void check_browser(const RequestContext& context, const Route* route) {
                       "this address answers requests whose Host is localhost or a loopback "
                       "address"};
   }
-  const std::string_view origin = message.field("Origin");
+  const std::string_view origin = message.only_field("Origin");
   const std::size_t scheme = origin.find("://");
   const bool is_own = scheme != std::string_view::npos &&
                       equals_ignoring_case(origin.substr(scheme + 3), message.host);
@@ -133,7 +133,7 @@ void check_access(RequestContext& context, const Route& route) {
   const Identity* identity = &context.peer.access.identity();
   constexpr std::string_view kScheme = "Bearer ";
   std::string_view token =
-      context.message.field(route.is_for_proxies ? "X-Sluice-Token" : "Authorization");
+      context.message.only_field(route.is_for_proxies ? "X-Sluice-Token" : "Authorization");
   // The header may come from the proxy's own client, and must not take the place of the proxy's
   // certificate.
   const bool is_certified = route.is_for_proxies && identity->is_known;
@@ -142,7 +142,7 @@ void check_access(RequestContext& context, const Route& route) {
       if (!equals_ignoring_case(token.substr(0, kScheme.size()), kScheme)) {
         refuse(401, "Authorization must be: Bearer TOKEN");
       }
-      token.remove_prefix(kScheme.size());
+      token.remove_prefix(std::min(token.find_first_not_of(" ", kScheme.size()), token.size()));
     }
     login = access.log_in({}, token, context.peer.address);
     if (login.verdict == Access::Verdict::kTooManyWrong) {
