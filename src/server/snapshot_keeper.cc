@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cassert>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "core/instant.h"
@@ -131,8 +133,12 @@ void SnapshotKeeper::write(bool is_asked_for) {
     say(LogLevel::kError, "snapshot_not_synced", error.what());
   } catch (const SnapshotError& error) {
     end_attempt(false);
+    std::error_code ignored;
+    const bool has_former = std::filesystem::is_regular_file(file_.path(), ignored);
     say(LogLevel::kError, "snapshot_failed",
-        "no snapshot was written, the former one stays: " + std::string(error.what()));
+        std::string("no snapshot was written, ") +
+            (has_former ? "the former one stays: " : "and there is no former one: ") +
+            error.what());
   }
 }
 

@@ -54,15 +54,22 @@ TEST_F(SnapshotKeeperTest, AnErrorIsToldAndTheNextSuccessToo) {
   std::vector<bool> attempts;
   SnapshotKeeper keeper(store, {.file = path_}, lines.log());
   keeper.start([&](bool succeeded) { attempts.push_back(succeeded); });
+  const std::string in_the_way = ": cannot replace " + path_ + ".new: ";
   std::filesystem::create_directories(path_ + ".new/in the way");
   keeper.write_soon();
   EXPECT_THAT(lines.await(2).back(),
-              StartsWith("no snapshot was written, the former one stays: cannot replace " + path_ +
-                         ".new: "));
+              StartsWith("no snapshot was written, and there is no former one" + in_the_way));
+  std::filesystem::remove_all(path_ + ".new");
+  keeper.write_soon();
+  EXPECT_THAT(lines.await(3).back(), StartsWith("wrote 0 keys"));
+  std::filesystem::create_directories(path_ + ".new/in the way");
+  keeper.write_soon();
+  EXPECT_THAT(lines.await(4).back(),
+              StartsWith("no snapshot was written, the former one stays" + in_the_way));
   std::filesystem::remove_all(path_ + ".new");
   keeper.stop();
-  EXPECT_THAT(lines.await(3).back(), StartsWith("wrote 0 keys"));
-  EXPECT_THAT(attempts, ElementsAre(false, true));
+  EXPECT_THAT(lines.await(5).back(), StartsWith("wrote 0 keys"));
+  EXPECT_THAT(attempts, ElementsAre(false, true, false, true));
 }
 
 }  // namespace

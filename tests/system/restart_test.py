@@ -59,7 +59,7 @@ class Restart(SystemTest):
                 connection.ask("CL.THROTTLE", i, 14, 15, 3600)
             resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (4096, 4096))
             server.signal(signal.SIGUSR1)
-            server.await_output("no snapshot was written, the former one stays: ")
+            server.await_output("no snapshot was written, and there is no former one: ")
             self.assertIn("File too large", server.output())
             self.assertEqual(connection.ask("PING"), "PONG")
             self.assertEqual(server.stop(), 1)  # The last one was not written.
