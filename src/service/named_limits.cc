@@ -70,12 +70,13 @@ NamedLimits::NamedLimits(Store& store, const ServedLimits& served, LimitHistory&
       return space = {held, held->get()};
     };
     const std::shared_ptr<Space> own = open_space(named.limit);
-    std::unique_ptr<Overrides> overrides;
-    if (!named.overrides.empty()) overrides = std::make_unique<Overrides>();
+    std::vector<std::pair<std::string, KeyRule>> rules;
     for (const LimitOverride& each : named.overrides) {
       const Limit& limit = each.limit ? *each.limit : named.limit;
-      overrides->add(each.key, {{limit, open_space(limit)}, each.kind});
+      rules.emplace_back(each.key, KeyRule{{limit, open_space(limit)}, each.kind});
     }
+    std::unique_ptr<Overrides> overrides;
+    if (!rules.empty()) overrides = std::make_unique<Overrides>(rules);
     RegisteredLimit registered{{named.limit, own},
                                history.number_of(name),
                                named.dry_run,

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -9,6 +11,7 @@
 #include <vector>
 
 #include "core/text_hash.h"
+#include "service/piece_search.h"
 #include "service/served_limits.h"
 #include "waiting/limit_binding.h"
 
@@ -23,15 +26,32 @@ struct KeyRule : BoundLimit {
 /// The overrides of one limit. Immutable, thread-safe.
 class Overrides {
  public:
-  /// Adds a rule for a key, or for the keys of a pattern, after the rules added before.
-  void add(const std::string& key, KeyRule rule);
+  /// Rules for keys, and for the keys of patterns, in order.
+  explicit Overrides(const std::vector<std::pair<std::string, KeyRule>>& rules);
 
   /// The rule of this key: one hash look-up, then the patterns in order. Null if there is none.
+  /// Takes time linear in the key, whatever it has: clients send keys of 64 KiB.
   const KeyRule* find(std::string_view key) const;
 
  private:
+  struct Pattern {
+    std::string head;
+    std::vector<std::uint32_t> pieces;  // What stands between two '*', by its number.
+    std::string tail;
+    KeyRule rule;
+
+    bool has_ends_of(std::string_view key) const {
+      return key.size() >= head.size() + tail.size() && key.starts_with(head) &&
+             key.ends_with(tail);
+    }
+  };
+
+  std::size_t search(std::string_view key, std::size_t first) const;
+
   std::unordered_map<std::string, KeyRule, TextHash, std::equal_to<>> exact_;
-  std::vector<std::pair<std::string, KeyRule>> patterns_;
+  std::vector<Pattern> patterns_;
+  std::size_t piece_count_ = 0;
+  std::optional<PieceSearch> pieces_;  // If there are any.
 };
 
 /// Whether '*' marks a pattern in this text.
