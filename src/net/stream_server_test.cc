@@ -435,6 +435,71 @@ TEST_F(StreamServerTest, StopSendsNothingOfAReplyThatDoesNotBecomeWhole) {
   EXPECT_EQ(client.read_all(), "");
 }
 
+// Its first piece is so long that it is sent before the second one has come. That comes when
+// nothing of another reply would be sent.
+TEST_F(StreamServerTest, StopSendsTheRestOfAReplyThatItHasBegunAndNoOther) {
+  using Next = StreamHandler::Next;
+  std::atomic<bool> is_answered = false;
+  std::promise<Wake> asked;
+  const MakeHandler factory = [&](const AcceptedStream& stream) {
+    return std::make_unique<CallingHandler>(
+        [&, wake = stream.wake, is_asked = false](LineHandler&, std::string_view input,
+                                                  std::string& output) mutable {
+          if (is_asked && !is_answered) return StreamHandler::Progress{0, Next::kLater, true};
+          if (is_asked) output += "end";
+          if (input.empty()) return StreamHandler::Progress{};
+          is_asked = true;
+          output.append(input[0] == 'l' ? 2'000'000 : 10, 'x');
+          if (input[0] == 'l') asked.set_value(wake);
+          return StreamHandler::Progress{1, Next::kLater, true};
+        });
+  };
+  serve(factory, {});
+  Client brief(address());
+  ASSERT_TRUE(brief.send("b"));
+  Client client(address());
+  ASSERT_TRUE(client.send("lb"));
+  const Wake wake = asked.get_future().get();
+  auto stopping =
+      std::async(std::launch::async, [&] { server_->stop(milliseconds(0), milliseconds(10'000)); });
+  EXPECT_EQ(brief.read_all(), "");
+  is_answered = true;
+  wake();
+  EXPECT_TRUE(client.read_all() == std::string(2'000'000, 'x') + "end");
+  stopping.get();
+}
+
+// The first piece of its reply is more than a connection holds. The others have to wait while the
+// peer reads no further, and are whole nevertheless.
+TEST_F(StreamServerTest, StopSendsTheRestOfAReplyThatIsHeldInPieces) {
+  constexpr std::size_t kFirst = 12'000'000;
+  constexpr std::size_t kOther = 2'000'000;
+  std::promise<void> done;
+  const MakeHandler in_pieces =
+      handlers_calling([&, pieces = 0](LineHandler& lines, std::string_view input,
+                                       std::string& output) mutable -> StreamHandler::Progress {
+        if (input.starts_with("brief")) return lines.on_data(input, output);
+        if (pieces == 4 || (pieces == 0 && input.empty())) return {};
+        ++pieces;
+        output.append(pieces == 1 ? kFirst : kOther, 'x');
+        if (pieces == 3) done.set_value();
+        if (pieces == 4) return {.consumed = input.size()};
+        return {.next = StreamHandler::Next::kMore, .is_amid_reply = true};
+      });
+  serve(in_pieces, {.limits = {.max_pending_bytes = 4'000'000}});
+  Client client(address(), 4096);
+  ASSERT_TRUE(client.send("long"));
+  EXPECT_EQ(client.read(10'500'000).size(), 10'500'000U);
+  done.get_future().wait();
+  Client brief(address());
+  ASSERT_TRUE(brief.echoes("brief\n"));
+  auto stopping =
+      std::async(std::launch::async, [&] { server_->stop(milliseconds(0), milliseconds(10'000)); });
+  EXPECT_EQ(brief.read_all(), "");
+  EXPECT_EQ(client.read_all().size() + 10'500'000, kFirst + 3 * kOther);
+  stopping.get();
+}
+
 TEST_F(StreamServerTest, StopDoesNotWaitForeverForAPeerThatNeverReads) {
   serve();
   Client stuck(address(), 4096);
