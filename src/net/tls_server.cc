@@ -36,8 +36,13 @@ std::shared_ptr<ssl::context> make_context(const TlsServerFiles& files) {
   if (files.client_ca.empty()) return context;
   load_authorities(*context, files.client_ca);
   context->set_verify_mode(ssl::verify_peer | ssl::verify_fail_if_no_peer_cert);
-  // The names of the authorities, from which a client chooses its certificate.
-  ::SSL_CTX_set_client_CA_list(handle, ::SSL_load_client_CA_file(files.client_ca.c_str()));
+  // The names of the authorities, from which a client chooses its certificate. Not from the file,
+  // which may be a pipe, and has been read.
+  const auto* const trusted = ::X509_STORE_get0_objects(::SSL_CTX_get_cert_store(handle));
+  for (int i = 0; i < sk_X509_OBJECT_num(trusted); ++i) {
+    X509* const authority = ::X509_OBJECT_get0_X509(sk_X509_OBJECT_value(trusted, i));
+    if (authority != nullptr) ::SSL_CTX_add_client_CA(handle, authority);
+  }
   // Without this name of the context, OpenSSL resumes no session that has a client's certificate.
   constexpr std::array<unsigned char, 1> kSessions{1};
   ::SSL_CTX_set_session_id_context(handle, kSessions.data(), kSessions.size());

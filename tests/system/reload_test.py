@@ -423,14 +423,14 @@ class Reload(SystemTest):
     def test_certificates_from_pipes(self):
         """At the start the server reads each once, however many addresses show the certificate."""
         made = Certificates(self.folder)
-        pipes = [os.path.join(self.folder, name) for name in ("cert", "key")]
+        pipes = [os.path.join(self.folder, name) for name in ("cert", "key", "authorities")]
         ports = [free_port(), free_port()]
         for pipe in pipes:
             os.mkfifo(pipe)
         addresses = (word for port in ports for word in ("--resp", f"127.0.0.1:{port}"))
         server = self.enterContext(Process(BINARY, "serve", "--tls-cert", pipes[0], "--tls-key",
-                                           pipes[1], *addresses))
-        for pipe, source in zip(pipes, (made.pem("server"), made.key("server"))):
+                                           pipes[1], "--tls-client-ca", pipes[2], *addresses))
+        for pipe, source in zip(pipes, (made.pem("server"), made.key("server"), made.pem("ca"))):
             write_text(pipe, read_text(source))
         server.await_output("serving ", 1)
         for port in ports:
