@@ -31,6 +31,8 @@ struct StoreCase {
   /// The share of the usual number of cases, for stores that are slow.
   double share = 1;
   Lists lists = Lists::kAnyKeys;
+  /// Whether a key keeps its state while only limits that cannot read it look at it.
+  bool keeps_unread_states = true;
   /// The largest limit of a sliding_log that may be one of eight parts.
   std::int64_t most_log = 65'536;
   /// The largest `concurrency` limit.
