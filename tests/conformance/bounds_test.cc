@@ -1,4 +1,5 @@
-// The guarantee of each algorithm about all admissions, for any requests.
+// The guarantee of each algorithm about all admissions, for any requests. Checked on the model,
+// with which agreement_test.cc compares each store.
 
 #include <algorithm>
 #include <map>
@@ -26,17 +27,22 @@ struct Outcome {
 };
 
 // One limit, one key, time in order.
-Outcome play(const StoreCase& store, Kind kind, bool patience = false) {
-  const Scenario scenario = *scenarios(store, {.kinds = {kind},
-                                               .most_limits = 1,
-                                               .keys = 1,
-                                               .in_order = true,
-                                               .patience = patience,
-                                               .borrow = false});
-  Subject subject(store, scenario);
+Scenario any_scenario(Kind kind, bool patience = false) {
+  return *scenarios({.kinds = {kind},
+                     .most_limits = 1,
+                     .keys = 1,
+                     .in_order = true,
+                     .patience = patience,
+                     .borrow = false,
+                     .strict = true});
+}
+
+Outcome play(Kind kind, bool patience = false) {
+  const Scenario scenario = any_scenario(kind, patience);
+  Reference model(scenario);
   Outcome outcome{scenario.limits.front().front(), {}};
   for (const auto& event : scenario.events) {
-    const Decision decision = subject.ask(event);
+    const Decision decision = model.ask(event);
     if (!decision.allowed || event.cost == 0) continue;
     outcome.admitted.push_back({event.now, event.cost, decision.delay.count()});
   }
@@ -57,26 +63,41 @@ Wide most_within(const std::vector<Admitted>& admitted, Wide length) {
   return most;
 }
 
-TEST_P(EveryStore, SlidingLogAdmitsAtMostItsLimitInAnyWindow) {
-  check(GetParam(), 150, [&] {
-    const Outcome outcome = play(GetParam(), Kind::kSlidingLog);
-    RC_ASSERT(most_within(outcome.admitted, outcome.limit.window_ns) <= outcome.limit.count);
+// A bound that no scenario exceeds and some scenario reaches: an algorithm that admits less than it
+// may fails, too.
+class Bound : public testing::Test {
+ protected:
+  template <class Property>
+  void check_model(Property property) {
+    check(StoreCase{.name = "Model", .open = {}}, 300, property);
+    EXPECT_TRUE(reached_);
+  }
+  void is_at_most(Wide value, Wide most) {
+    RC_ASSERT(value <= most);
+    reached_ = reached_ || value == most;
+  }
+
+  bool reached_ = false;
+};
+
+TEST_F(Bound, OfASlidingLogIsItsLimitInAnyWindow) {
+  check_model([&] {
+    const Outcome outcome = play(Kind::kSlidingLog);
+    is_at_most(most_within(outcome.admitted, outcome.limit.window_ns), outcome.limit.count);
   });
 }
 
-TEST_P(EveryStore, StrictSlidingWindowAdmitsAtMostItsLimitInAnyWindow) {
-  check(GetParam(), 150, [&] {
-    const Outcome outcome = play(GetParam(), Kind::kSlidingWindow);
-    if (!outcome.limit.strict) return;
-    RC_ASSERT(most_within(outcome.admitted, outcome.limit.window_ns) <= outcome.limit.count);
+TEST_F(Bound, OfAStrictSlidingWindowIsItsLimitInAnyWindow) {
+  check_model([&] {
+    const Outcome outcome = play(Kind::kSlidingWindow);
+    is_at_most(most_within(outcome.admitted, outcome.limit.window_ns), outcome.limit.count);
   });
 }
 
-TEST_P(EveryStore, FixedWindowAdmitsAtMostItsLimitInEachWindow) {
-  check(GetParam(), 150, [&] {
-    const Outcome outcome = play(GetParam(), Kind::kFixedWindow);
+TEST_F(Bound, OfAFixedWindowIsItsLimitInEachWindow) {
+  check_model([&] {
+    const Outcome outcome = play(Kind::kFixedWindow);
     const Wide window = outcome.limit.window_ns;
-    RC_ASSERT(most_within(outcome.admitted, window) <= Wide{outcome.limit.count} * 2);
     Wide sum = 0;
     Wide start = -window;
     for (const auto& entry : outcome.admitted) {
@@ -85,56 +106,57 @@ TEST_P(EveryStore, FixedWindowAdmitsAtMostItsLimitInEachWindow) {
         sum = 0;
       }
       sum += entry.units;
-      RC_ASSERT(sum <= Wide{outcome.limit.count});
+      is_at_most(sum, outcome.limit.count);
     }
   });
 }
 
-TEST_P(EveryStore, SlidingCounterAdmitsAtMostTwiceItsLimitInAnyWindow) {
-  check(GetParam(), 150, [&] {
-    const Outcome outcome = play(GetParam(), Kind::kSlidingCounter);
-    RC_ASSERT(most_within(outcome.admitted, outcome.limit.window_ns) <=
-              Wide{outcome.limit.count} * 2);
+TEST_F(Bound, OfASlidingCounterIsTwiceItsLimitInAnyWindow) {
+  check_model([&] {
+    const Outcome outcome = play(Kind::kSlidingCounter);
+    const Wide most = most_within(outcome.admitted, outcome.limit.window_ns);
+    RC_ASSERT(most <= Wide{outcome.limit.count} * 2);
+    // Less one, for what is left of the former window, unless that is lost in rounding.
+    reached_ = reached_ || most >= Wide{outcome.limit.count} * 2 - 1;
   });
 }
 
-TEST_P(EveryStore, TokenBucketAdmitsAtMostItsBurstAndItsRate) {
-  check(GetParam(), 150, [&] {
-    const Outcome outcome = play(GetParam(), Kind::kTokenBucket);
+TEST_F(Bound, OfATokenBucketIsItsBurstAndItsRate) {
+  check_model([&] {
+    const Outcome outcome = play(Kind::kTokenBucket);
     const Wide interval = outcome.limit.interval_ns();
     for (std::size_t i = 0; i < outcome.admitted.size(); ++i) {
       Wide sum = 0;
       for (std::size_t j = i; j < outcome.admitted.size(); ++j) {
         sum += outcome.admitted[j].units;
         const Wide elapsed = outcome.admitted[j].at - outcome.admitted[i].at;
-        RC_ASSERT(sum <= outcome.limit.most() + elapsed / interval);
+        is_at_most(sum, outcome.limit.most() + elapsed / interval);
       }
     }
   });
 }
 
-TEST_P(EveryStore, LeakyBucketSpacesCallersAtLeastAnIntervalApart) {
-  check(GetParam(), 150, [&] {
-    const Outcome outcome = play(GetParam(), Kind::kLeakyBucket, true);
+TEST_F(Bound, OfALeakyBucketSpacesCallersAtLeastAnIntervalApart) {
+  check_model([&] {
+    const Outcome outcome = play(Kind::kLeakyBucket, true);
     for (std::size_t i = 1; i < outcome.admitted.size(); ++i) {
       const Admitted& before = outcome.admitted[i - 1];
       const Admitted& next = outcome.admitted[i];
-      RC_ASSERT(next.at + next.delay >=
-                before.at + before.delay + before.units * outcome.limit.interval_ns());
+      is_at_most(before.at + before.delay + before.units * outcome.limit.interval_ns(),
+                 next.at + next.delay);
     }
   });
 }
 
 // A holder that renews in time keeps its permit; one that does not loses it when its lease ends.
-TEST_P(EveryStore, AtMostTheLimitOfPermitsCountAtTheSameTime) {
-  check(GetParam(), 150, [&] {
-    const Scenario scenario = *scenarios(
-        GetParam(), {.kinds = {Kind::kConcurrency}, .most_limits = 1, .keys = 1, .in_order = true});
+TEST_F(Bound, OfPermitsIsTheLimitAtTheSameTime) {
+  check_model([&] {
+    const Scenario scenario = any_scenario(Kind::kConcurrency);
     const ModelLimit limit = scenario.limits.front().front();
-    Subject subject(GetParam(), scenario);
+    Reference model(scenario);
     std::map<PermitId, Wide> expires;
     for (const auto& event : scenario.events) {
-      const Decision decision = subject.ask(event);
+      const Decision decision = model.ask(event);
       std::erase_if(expires, [&](const auto& held) { return held.second <= event.now; });
       const bool held = expires.contains(event.permit);
       const bool names_one = event.operation != Operation::kTake;
@@ -145,6 +167,7 @@ TEST_P(EveryStore, AtMostTheLimitOfPermitsCountAtTheSameTime) {
       } else {
         expires[event.permit] = Wide{event.now} + limit.window_ns;
       }
+      is_at_most(Wide(expires.size()), limit.count);
       RC_ASSERT(Wide{limit.count} - Wide(expires.size()) == Wide{decision.remaining});
     }
   });

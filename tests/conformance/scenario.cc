@@ -91,7 +91,7 @@ ModelLimit any_limit(const Wanted& wanted, const Frame& frame) {
       limit.anchor_first = *rc::gen::arbitrary<bool>();
       break;
     case Kind::kSlidingWindow:
-      limit.strict = *rc::gen::element(true, true, false);
+      limit.strict = wanted.strict || *rc::gen::element(true, true, false);
       if (*rc::gen::arbitrary<bool>()) {
         const auto share = *among(1, 2, 3, 5, 10, 60, 1000);
         limit.precision_ns = clamp_to(limit.window_ns / share, 1, limit.window_ns);

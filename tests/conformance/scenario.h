@@ -69,6 +69,8 @@ struct Wanted {
   bool resets = false;
   bool patience = true;
   bool borrow = true;
+  /// Each sliding_window is strict.
+  bool strict = false;
   /// All limits are the same limit with changing numbers, in one space.
   bool one_space = false;
 };
