@@ -209,13 +209,15 @@ TEST(Limits, ThatAreRefusedLeaveTheFormerOneAsItIs) {
 
 TEST(Limits, AreForgottenWithTheirLastKey) {
   MemoryStore store({.max_bytes = kMiB, .table = {}});
-  const LimitedKeys held(store, "token_bucket 1/1d", "held");
+  LimitedKeys held(store, "token_bucket 1000000/1s", "held");
+  held.take("a", store.now());
   for (std::size_t i = 0; i < 30'000; ++i) {
     LimitedKeys keys(store, numbered("token_bucket 1000000/1s", i));
     ASSERT_TRUE(keys.take("a", store.now()).allowed);  // Fresh after a microsecond.
   }
   EXPECT_EQ(store.counters().evicted, 0U);
-  EXPECT_EQ(LimitedKeys(store, "token_bucket 1/1d", "held").space(), held.space());
+  EXPECT_EQ(LimitedKeys(store, "token_bucket 1000000/1s", "held").space(), held.space())
+      << "not while a caller holds it";
 }
 
 // None of these keys denies, and none becomes fresh.
