@@ -1,4 +1,3 @@
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
@@ -15,6 +14,11 @@ namespace sluice::redis {
 namespace {
 
 constexpr Instant kNow = 1'700'000'000'000'000'000;
+// Why a reply, or an answer in it, is refused.
+constexpr std::string_view kUnreadable = "the reply to the script cannot be read";
+constexpr std::string_view kDamaged = "the value of the key is damaged";
+constexpr std::string_view kOtherVerdict =
+    "the script's verdict is not the one that follows from the state it was given";
 
 // Some requests, and replies to them that no server has sent.
 class Asked {
@@ -116,8 +120,7 @@ TEST(ScriptReply, WithAnotherVerdictThanFollowsIsRefused) {
   EXPECT_TRUE(asked.call.read(reply_of(answers)));
   EXPECT_EQ(asked.decisions[0].source, Source::kUnavailable);
   EXPECT_FALSE(asked.decisions[0].allowed);
-  EXPECT_NE(asked.call.errors()[0].find("verdict"), std::string_view::npos)
-      << asked.call.errors()[0];
+  EXPECT_EQ(asked.call.errors()[0], kOtherVerdict);
   for (std::size_t i = 1; i < 5; ++i) EXPECT_EQ(asked.call.errors()[i], "") << i;
 }
 
@@ -178,8 +181,7 @@ TEST(ScriptReply, WithMoreThanWasAskedForIsNoAnswerToTheLast) {
     answers.push_back("1");
     EXPECT_FALSE(asked.call.read(reply_of(answers)));
     for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(asked.call.errors()[i], "") << last << i;
-    EXPECT_EQ(asked.call.errors()[4],
-              last == "forgotten" ? "" : "the reply to the script cannot be read");
+    EXPECT_EQ(asked.call.errors()[4], last == "forgotten" ? "" : kUnreadable);
   }
 }
 
@@ -257,10 +259,12 @@ TEST(ScriptReply, ThatAdmitsAPermitBeyondTheLimitIsRefused) {
   One denied(kPermits, Operation::kTake);
   EXPECT_EQ(denied.read(kDenied + summary(3, kNow + 5, kNow + 9)), "");
   EXPECT_EQ(denied.decision.retry_after.count(), 5);
-  EXPECT_NE(One(kPermits, Operation::kTake).read(kAdmitted + summary(3, kNow + 5, kNow + 9)), "");
-  EXPECT_NE(One(kPermits, Operation::kTake).read(kAdmitted + summary(0, 0, 0)), "");
-  EXPECT_NE(One(kPermits, Operation::kTake).read(kDenied + summary(1, 0, kNow + 9)), "");
-  EXPECT_NE(One(kPermits, Operation::kTake, 2).read(kAdmitted + summary(1, 0, kNow + 9)), "");
+  EXPECT_EQ(One(kPermits, Operation::kTake).read(kAdmitted + summary(3, kNow + 5, kNow + 9)),
+            kOtherVerdict);
+  EXPECT_EQ(One(kPermits, Operation::kTake).read(kAdmitted + summary(0, 0, 0)), kOtherVerdict);
+  EXPECT_EQ(One(kPermits, Operation::kTake).read(kDenied + summary(1, 0, kNow + 9)), kOtherVerdict);
+  EXPECT_EQ(One(kPermits, Operation::kTake, 2).read(kAdmitted + summary(1, 0, kNow + 9)),
+            kOtherVerdict);
 }
 
 TEST(ScriptReply, ThatRenewsForLessThanALeaseIsRefused) {
@@ -270,16 +274,17 @@ TEST(ScriptReply, ThatRenewsForLessThanALeaseIsRefused) {
   One expired(kPermits, Operation::kRenew);
   EXPECT_EQ(expired.read(kDenied + summary(0, 0, 0)), "");
   EXPECT_EQ(expired.decision.retry_after, kNever);
-  EXPECT_NE(One(kPermits, Operation::kRenew).read(kAdmitted + summary(1, 0, kNow + 999)), "");
+  EXPECT_EQ(One(kPermits, Operation::kRenew).read(kAdmitted + summary(1, 0, kNow + 999)),
+            kOtherVerdict);
 }
 
 TEST(ScriptReply, OfPermitsThatMakesNoSenseIsRefused) {
   // Without what is held; what has expired; room that there is; no count.
-  EXPECT_NE(One(kPermits, Operation::kTake).read(kAdmitted), "");
-  EXPECT_NE(One(kPermits, Operation::kTake, 0).read(kAdmitted + summary(1, 0, kNow)), "");
-  EXPECT_NE(One(kPermits, Operation::kTake).read(kDenied + summary(2, kNow, kNow + 9)), "");
-  EXPECT_NE(One(kPermits, Operation::kTake).read(kAdmitted + summary(0.5, 0, kNow + 9)), "");
-  EXPECT_NE(One(kPermits, Operation::kTake).read(kAdmitted + summary(-1, 0, kNow + 9)), "");
+  EXPECT_EQ(One(kPermits, Operation::kTake).read(kAdmitted), kUnreadable);
+  EXPECT_EQ(One(kPermits, Operation::kTake, 0).read(kAdmitted + summary(1, 0, kNow)), kDamaged);
+  EXPECT_EQ(One(kPermits, Operation::kTake).read(kDenied + summary(2, kNow, kNow + 9)), kDamaged);
+  EXPECT_EQ(One(kPermits, Operation::kTake).read(kAdmitted + summary(0.5, 0, kNow + 9)), kDamaged);
+  EXPECT_EQ(One(kPermits, Operation::kTake).read(kAdmitted + summary(-1, 0, kNow + 9)), kDamaged);
 }
 
 TEST(ScriptReply, OfABlockDeniesAndEndsLater) {
@@ -292,10 +297,11 @@ TEST(ScriptReply, OfABlockDeniesAndEndsLater) {
   EXPECT_EQ(blocks.read("1\2" + until), "");
   EXPECT_EQ(blocks.decision.reset_after.count(), 30);
   // Admitted all the same; over by now; cut short.
-  EXPECT_NE(One("token_bucket 5/1m", Operation::kTake).read("1\2" + until), "");
-  EXPECT_NE(One("token_bucket 5/1m", Operation::kTake).read("0\2" + instant_text(kNow)), "");
+  EXPECT_EQ(One("token_bucket 5/1m", Operation::kTake).read("1\2" + until), kOtherVerdict);
+  EXPECT_EQ(One("token_bucket 5/1m", Operation::kTake).read("0\2" + instant_text(kNow)),
+            kUnreadable);
   One cut("token_bucket 5/1m", Operation::kTake);
-  EXPECT_NE(cut.read("0\2" + until.substr(1)), "");
+  EXPECT_EQ(cut.read("0\2" + until.substr(1)), kUnreadable);
   EXPECT_FALSE(cut.readable);
 }
 
@@ -329,12 +335,14 @@ TEST(ScriptReply, ThatTakesOtherThanThereIsIsRefused) {
     EXPECT_EQ(takes.decision.taken, 5);
     EXPECT_EQ(takes.decision.remaining, 0);
     for (const double taken : {4.0, 6.0, 0.0, 4.5, -1.0}) {
+      const bool is_count = taken >= 0 && taken != 4.5;
       One refused(expression, Operation::kTakeUpTo, 9);
-      EXPECT_NE(refused.read(fresh + count_text(taken)), "") << taken;
+      EXPECT_EQ(refused.read(fresh + count_text(taken)), is_count ? kOtherVerdict : kUnreadable)
+          << taken;
       EXPECT_EQ(refused.decision.source, Source::kUnavailable);
     }
     One cut(expression, Operation::kTakeUpTo, 9);
-    EXPECT_NE(cut.read(fresh), "");
+    EXPECT_EQ(cut.read(fresh), kUnreadable);
     EXPECT_FALSE(cut.readable);
     // A block denies it, and nothing is taken.
     const std::string blocked = "0\2" + instant_text(kNow + 30) + fresh.substr(2);
@@ -354,13 +362,12 @@ TEST(ScriptReply, MayBeDoneIfItIsAdmittedWithoutADecision) {
   for (const char verdict : {'0', '1'}) {
     One damaged("fixed_window 5/1m", Operation::kTake);
     const std::string head(damaged.head_bytes(), '\xff');  // Its count is not a number.
-    EXPECT_THAT(damaged.read(verdict + ("\1" + head)), testing::HasSubstr("damaged"));
+    EXPECT_EQ(damaged.read(verdict + ("\1" + head)), kDamaged);
     EXPECT_EQ(damaged.call.may_be_executed(0), verdict == '1');
     One differs(kPermits, Operation::kTake);
     const std::string held =
         verdict == '1' ? summary(3, kNow + 5, kNow + 9) : summary(1, 0, kNow + 9);
-    EXPECT_THAT(differs.read((verdict == '1' ? kAdmitted : kDenied) + held),
-                testing::HasSubstr("verdict"));
+    EXPECT_EQ(differs.read((verdict == '1' ? kAdmitted : kDenied) + held), kOtherVerdict);
     EXPECT_EQ(differs.call.may_be_executed(0), verdict == '1');
   }
   One decided("fixed_window 5/1m", Operation::kTake);

@@ -37,8 +37,20 @@ class Swept {
   }
   ~Swept() { worker_.stop(); }
 
-  // Once it is connected.
-  void sweep() { redis::sweep(worker_, *router_, "sluice:"); }
+  // Returns how long it took.
+  RemoteWorker::Clock::duration sweep() {
+    const auto began = RemoteWorker::Clock::now();
+    redis::sweep(worker_, *router_, "sluice:");
+    return RemoteWorker::Clock::now() - began;
+  }
+
+  void await_handshake(const RedisServer& server) {
+    servers::await("its handshake", [&] {
+      fill(server, 1);
+      sweep();
+      return server.command({"DBSIZE"}) == "0";
+    });
+  }
 
  private:
   const RedisOptions options_;
@@ -93,19 +105,10 @@ TEST(Sweep, IsPatientWhileThereAreAnswers) {
   RedisOptions options = virtual_options({proxy.port()});
   options.deadline = 1s;
   Swept swept(options);
-  servers::await("its connection", [&] {
-    return server.command({"CLIENT", "LIST"}).find("name=sluice") != std::string::npos;
-  });
-  servers::await("its handshake", [&] {
-    fill(server, 1);
-    swept.sweep();
-    return server.command({"DBSIZE"}) == "0";
-  });
+  swept.await_handshake(server);
   fill(server, 5'000);
   proxy.delay_replies(500ms);
-  const auto began = RemoteWorker::Clock::now();
-  swept.sweep();
-  EXPECT_GT(RemoteWorker::Clock::now() - began, 2 * options.deadline);
+  EXPECT_GT(swept.sweep(), 2 * options.deadline);
   EXPECT_EQ(server.command({"DBSIZE"}), "0");
 }
 
@@ -114,21 +117,21 @@ TEST(Sweep, EndsWhereAServerIsSilent) {
   RedisOptions options = virtual_options({server.port()});
   options.deadline = 200ms;
   Swept swept(options);
-  servers::await("its handshake", [&] {
-    fill(server, 1);
-    swept.sweep();
-    return server.command({"DBSIZE"}) == "0";
-  });
+  swept.await_handshake(server);
+  fill(server, 1);
   server.pause();
-  swept.sweep();
+  EXPECT_GT(swept.sweep(), options.deadline / 2);
   server.resume();
+  EXPECT_EQ(server.command({"DBSIZE"}), "1");
 }
 
-TEST(Sweep, EndsWhereAServerIsGone) {
+TEST(Sweep, EndsAtOnceWhereAServerIsGone) {
   RedisServer server;
-  Limited limited(virtual_options({server.port()}), "fixed_window 5/1s");
-  limited.check("k");
+  const RedisOptions options = virtual_options({server.port()});
+  Swept swept(options);
+  swept.await_handshake(server);
   server.kill();
+  EXPECT_LT(swept.sweep(), options.deadline);
 }
 
 TEST(Sweep, EndsWhereNoServerHasEverAnswered) {
