@@ -26,6 +26,14 @@ class FallbackToldTest : public FallbackFixture {
     while (store_->now() < began + 20 * kMillisecondNs) {
     }
   }
+  void deny_for_a_moment() {
+    inner_->says = [](const Request&) {
+      return Decision{.limit = 10, .remaining = 5, .retry_after = std::chrono::milliseconds(1)};
+    };
+  }
+  void lose_charges() {
+    inner_->loses = [](const Request& asked) { return asked.operation == Operation::kCharge; };
+  }
   // The store answers a request for another key.
   void find_again(Instant now = kStart) {
     inner_->lose_nothing();
@@ -160,9 +168,10 @@ TEST_F(FallbackToldTest, EachPartIsTold) {
 }
 
 TEST_F(FallbackToldTest, WhatTheStoreDeniedStaysDeniedUntilItsRetryAfter) {
-  wrap({}, "token_bucket 10/10ms");
+  wrap({}, "fixed_window 10/10ms");
   decide_elsewhere({.operation = Operation::kBlock, .duration_ns = kHourNs});
   EXPECT_FALSE(decide(Ask{}).allowed);
+  EXPECT_EQ(decide({.operation = Operation::kRefund}).remaining, 0) << "which does not end it";
   inner_->lose_all();
   await_refill();
   const Decision denied = decide(Ask{});
@@ -170,16 +179,6 @@ TEST_F(FallbackToldTest, WhatTheStoreDeniedStaysDeniedUntilItsRetryAfter) {
   EXPECT_GT(denied.retry_after, std::chrono::minutes(59));
   decide({.operation = Operation::kReset});
   EXPECT_TRUE(decide(Ask{}).allowed) << "unless this process resets it";
-}
-
-TEST_F(FallbackToldTest, ARefundDoesNotEndWhatTheStoreStillDenies) {
-  wrap({}, "fixed_window 10/10ms");
-  decide_elsewhere({.operation = Operation::kBlock, .duration_ns = kHourNs});
-  EXPECT_FALSE(decide(Ask{}).allowed);
-  EXPECT_EQ(decide({.operation = Operation::kRefund}).remaining, 0);
-  inner_->lose_all();
-  await_refill();
-  EXPECT_GT(decide(Ask{}).retry_after, std::chrono::minutes(59));
 }
 
 TEST_F(FallbackToldTest, WhatTheStoreDeniedStaysDeniedToAGroup) {
@@ -258,7 +257,7 @@ TEST_F(FallbackToldTest, AChargeThatTheStoreDoesNotAnswerEndsNoBlock) {
   inner_->lose_all();
   decide(Ask{}, kStart);
   decide({.operation = Operation::kBlock, .duration_ns = kHourNs}, kStart);
-  inner_->loses = [](const Request& asked) { return asked.operation == Operation::kCharge; };
+  lose_charges();
   decide({.key = "other", .cost = 0}, kStart);
   EXPECT_EQ(inner_->asked.back().operation, Operation::kCharge);
   inner_->lose_all();
@@ -433,9 +432,7 @@ TEST_F(FallbackToldTest, AChargeWhoseReplyIsLostCountsHereUntilTheKeyIsFresh) {
 
 TEST_F(FallbackToldTest, AChargeWithoutAReplyIsNotMadeTwiceThoughTheKeyWasDenied) {
   wrap({}, "fixed_window 10/1h");
-  inner_->says = [](const Request&) {
-    return Decision{.limit = 10, .remaining = 5, .retry_after = std::chrono::milliseconds(1)};
-  };
+  deny_for_a_moment();
   EXPECT_FALSE(decide({.cost = 6}).allowed);
   inner_->lose_replies();
   decide({.cost = 6, .operation = Operation::kCharge});
@@ -462,7 +459,7 @@ TEST_F(FallbackToldTest, AResetThatTheStoreAnsweredForgetsWhatIsToBeCharged) {
   wrap({}, "fixed_window 40/1h");
   inner_->lose_all();
   decide({.cost = 5}, kStart);
-  inner_->loses = [](const Request& asked) { return asked.operation == Operation::kCharge; };
+  lose_charges();
   decide({.operation = Operation::kReset}, kStart);
   find_again(kStart + ChargeBack::kPause);
   EXPECT_EQ(store_->counters().charged_back, 0U);
@@ -533,7 +530,7 @@ TEST_F(FallbackToldTest, WhatIsNotChargedYetOutlivesTheLimiterToo) {
   for (int i = 0; i < 3; ++i) {
     space_.reset();
     use("fixed_window 40/1h");
-    inner_->loses = [](const Request& asked) { return asked.operation == Operation::kCharge; };
+    lose_charges();
     EXPECT_EQ(decide({.cost = 0}, kStart).remaining, 10) << "the store does not know of them";
     inner_->lose_all();
     EXPECT_EQ(admitted(kStart), 0);
@@ -556,7 +553,7 @@ TEST_F(FallbackToldTest, AChargeThatTheStoreDidNotGetIsSentAgainAfterAPause) {
   wrap({});
   inner_->lose_all();
   decide({.cost = 5}, kStart);
-  inner_->loses = [](const Request& asked) { return asked.operation == Operation::kCharge; };
+  lose_charges();
   decide({.key = "other"}, kStart);
   find_again(kStart + ChargeBack::kPause - 1);
   EXPECT_EQ(store_->counters().charged_back, 0U);
@@ -572,7 +569,7 @@ TEST_F(FallbackToldTest, AKeyThatTheStoreChargesAgainIsChargedWithoutAPause) {
     decide_elsewhere({.operation = Operation::kReset}, kStart);
     inner_->lose_all();
     decide({.cost = 30}, kStart);
-    inner_->loses = [](const Request& asked) { return asked.operation == Operation::kCharge; };
+    lose_charges();
     decide({.key = "other"}, kStart);
     inner_->lose_nothing();
     decide({.cost = 0}, kStart);
@@ -591,7 +588,7 @@ TEST_F(FallbackToldTest, AKeyWhoseChargesAreRefusedHoldsUpNoOther) {
   inner_->lose_all();
   decide({.cost = 30}, kStart);
   decide({.key = "busy", .cost = 30}, kStart);
-  inner_->loses = [](const Request& asked) { return asked.operation == Operation::kCharge; };
+  lose_charges();
   decide({.key = "busy"}, kStart);
   inner_->loses = [](const Request& asked) {
     return asked.operation == Operation::kCharge && asked.key == "busy";
@@ -616,9 +613,7 @@ TEST_F(FallbackToldTest, WhatTheStoreMayHaveChargedIsNotChargedAgain) {
 // It was sent, and the reply is lost; but the store has denied the like of it before.
 TEST_F(FallbackToldTest, WhatTheStoreHasMostLikelyDeniedIsCharged) {
   wrap({}, "fixed_window 10/1h");
-  inner_->says = [](const Request&) {
-    return Decision{.limit = 10, .remaining = 5, .retry_after = std::chrono::milliseconds(1)};
-  };
+  deny_for_a_moment();
   EXPECT_FALSE(decide({.key = "busy", .cost = 5}).allowed);
   EXPECT_FALSE(decide({.key = "calm", .cost = 5}).allowed);
   const Instant later = store_->now() + 20 * kMillisecondNs;
@@ -633,9 +628,7 @@ TEST_F(FallbackToldTest, WhatTheStoreHasMostLikelyDeniedIsCharged) {
 
 TEST_F(FallbackToldTest, ADenialThatEndedLongAgoTellsNothingOfALostReply) {
   wrap({}, "fixed_window 10/1h");
-  inner_->says = [](const Request&) {
-    return Decision{.limit = 10, .remaining = 5, .retry_after = std::chrono::milliseconds(1)};
-  };
+  deny_for_a_moment();
   EXPECT_FALSE(decide({.cost = 6}).allowed);
   inner_->lose_replies();
   const Instant later = store_->now() + kHourNs;
