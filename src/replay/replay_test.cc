@@ -44,6 +44,9 @@ std::string log_line(std::string_view ip, std::string_view time) {
          " +0000] \"GET / HTTP/1.1\" 200 1 \"-\" \"curl\"\n";
 }
 
+/// At most twice its reach waits in a TimeOrder.
+constexpr int kMoreThanWait = static_cast<int>(2 * TimeOrder::kReach) + 1'000;
+
 class Replay : public ::testing::Test {
  protected:
   ReplayOptions options(const std::string& file) const {
@@ -122,7 +125,6 @@ TEST_F(Replay, ReadsManyFilesAlsoGzip) {
 // Of servers whose logs span the same time, or of one server in any order. One is longer than what
 // waits for its place.
 TEST_F(Replay, MergesFilesByTime) {
-  constexpr int kBusy = static_cast<int>(TimeOrder::kReach) + 1'000;
   constexpr int kQuiet = 100;
   const std::string header = "time,key\n";
   std::string all = header;
@@ -132,7 +134,7 @@ TEST_F(Replay, MergesFilesByTime) {
     file += row;
     all += row;
   };
-  for (int i = 0; i < kBusy; ++i) {
+  for (int i = 0; i < kMoreThanWait; ++i) {
     add(busy, std::to_string(i) + ",a\n");
     if (i < kQuiet) add(quiet, std::to_string(i) + ".5,a\n");
   }
@@ -142,7 +144,7 @@ TEST_F(Replay, MergesFilesByTime) {
     choice.decisions = directory_.path("decisions");
     const Outcome outcome = run(choice);
     EXPECT_EQ(outcome.err, "");
-    EXPECT_EQ(number(outcome, "requests"), kBusy + kQuiet);
+    EXPECT_EQ(number(outcome, "requests"), kMoreThanWait + kQuiet);
     return directory_.read("decisions");
   };
   const std::string wanted = decided({directory_.write("all.csv", all)});
@@ -156,9 +158,8 @@ TEST_F(Replay, MergesFilesByTime) {
 // rotated logs do.
 TEST_F(Replay, WrongTimesDoNotHoldBackTheirFile) {
   constexpr int kOlder = 1'000;
-  constexpr int kNewer = static_cast<int>(TimeOrder::kReach) + 1'000;
   std::string newer = "time,key\n";
-  for (int i = kOlder; i < kOlder + kNewer; ++i) newer += std::to_string(i) + ",a\n";
+  for (int i = kOlder; i < kOlder + kMoreThanWait; ++i) newer += std::to_string(i) + ",a\n";
   const std::string newer_file = directory_.write("newer.csv", newer);
   for (const int wrong : {1, 100}) {
     std::string older = "time,key\n";
@@ -170,21 +171,20 @@ TEST_F(Replay, WrongTimesDoNotHoldBackTheirFile) {
     choice.files.push_back(newer_file);
     const Outcome outcome = run(choice);
     EXPECT_EQ(outcome.err, "");
-    EXPECT_EQ(number(outcome, "requests"), kOlder + kNewer);
+    EXPECT_EQ(number(outcome, "requests"), kOlder + kMoreThanWait);
     EXPECT_EQ(boost::json::parse(outcome.out).at("late_requests").as_int64(), 0) << wrong;
   }
 }
 
 // After it come more requests than wait for their places.
 TEST_F(Replay, ALongPauseOfAFileIsNoWrongTime) {
-  constexpr int kLater = static_cast<int>(TimeOrder::kReach) + 1'000;
   std::string paused = "time,key\n0,a\n";
-  for (int i = 0; i < kLater; ++i) paused += std::to_string(1'728'000 + i) + ",a\n";
+  for (int i = 0; i < kMoreThanWait; ++i) paused += std::to_string(1'728'000 + i) + ",a\n";
   ReplayOptions choice = options(directory_.write("paused.csv", paused));
   choice.files.push_back(directory_.write("other.csv", "time,key\n0,b\n86400,b\n1641600,b\n"));
   const Outcome outcome = run(choice);
   EXPECT_EQ(outcome.err, "");
-  EXPECT_EQ(number(outcome, "requests"), kLater + 4);
+  EXPECT_EQ(number(outcome, "requests"), kMoreThanWait + 4);
 }
 
 // A pause in one log puts none of its requests behind those of the other.
