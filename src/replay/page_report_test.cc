@@ -105,18 +105,13 @@ TEST(PageReport, NoKeyBecomesMarkup) {
   EXPECT_NE(page.find("\\u003c/script>\\u003cscript>alert(1)"), std::string::npos);
 }
 
-TEST(PageReport, KeysAreCut) {
-  Collected collected(1);
-  collected.add(std::string(100'000, 'x'), kStartNs, 1);
-  EXPECT_LT(collected.json().size(), 2000U);
-}
-
 TEST(PageReport, KeysThatAreCutToTheSameTextHaveTheirOwnTimelines) {
   const std::string begin(kPageKeyColumns, 'x');
   Collected collected(2);
   for (int i = 0; i < 5; ++i) collected.add(begin + "a", kStartNs, 1);
   for (int i = 0; i < 3; ++i) collected.add(begin + "b", kStartNs, 3);
   const auto data = boost::json::parse(collected.json());
+  EXPECT_EQ(data.at("keys").at(0).at("key").as_string(), begin.substr(1) + "…");
   const auto requests_of = [&](std::size_t limit, std::size_t row) {
     const auto timeline = data.at("timelines").at(limit).at(row).to_number<std::size_t>();
     const auto& count = data.at("report").at("limits").at(limit).at("most_denied").at(row);
