@@ -360,6 +360,7 @@ TEST_P(NamedLimitsTest, TogetherWithADeniedKeyNoneOfTheOthersIsDeniedWithoutAWai
     return Decision{.allowed = true, .source = Source::kPolicy, .limit = 5};
   };
   ask_together({{"login", "a"}, {"api", "banned:eve"}});
+  ASSERT_THAT(replies.parts, SizeIs(2));
   EXPECT_FALSE(replies.parts[0].allowed);
   EXPECT_GT(replies.parts[0].retry_after.count(), 0);
 }
@@ -410,6 +411,7 @@ TEST(NamedLimits, AKeyThatItsOverrideDeniesIsNotForgotten) {
   };
   for (int i = 0; i < 100; ++i) ASSERT_TRUE(take("trial:" + std::to_string(i), 1).allowed);
   for (int i = 0; i < 60'000; ++i) take("customer:" + std::to_string(i), 2);
+  EXPECT_GT(store.counters().evicted, 0U);
   for (int i = 0; i < 100; ++i) {
     ASSERT_FALSE(take("trial:" + std::to_string(i), 1).allowed) << i;
   }

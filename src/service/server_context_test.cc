@@ -154,6 +154,7 @@ TEST(ServerContext, ALimitThatIsNotReplacedEvictsByItsOwnNumbers) {
   EXPECT_THROW(context.replace_limits(too_many), StoreError);
 
   for (int i = 0; i < 44'000; ++i) take(name("other", i));
+  EXPECT_GT(store->counters().without_room, 0U);
   for (int i = 0; i < 500; ++i) EXPECT_FALSE(take(name("first", i))) << i;
 }
 
