@@ -125,7 +125,7 @@ TEST_F(ReclaimTest, IsAskedForUntilALeaseIsOver) {
   }
   EXPECT_GE(timer_->now() - begun, 58s);
   EXPECT_LE(timer_->now() - begun, 60s);
-  EXPECT_LE(store_->asked.size(), 70U);
+  EXPECT_EQ(store_->asked.size(), 66U);
 }
 
 TEST_F(ReclaimTest, IsNotAskedForOnceTheLimiterHasGone) {

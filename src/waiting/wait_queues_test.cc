@@ -513,7 +513,7 @@ TEST_F(WaitQueuesTest, OfAWindowThatOthersShareTheFirstAsksWithinASecond) {
   EXPECT_EQ(store_->asked[1].most_denial_age_ns, kMaxInt64) << "it has come just now";
   for (int i = 0; i < 3; ++i) {
     ASSERT_EQ(store_->pending(), 1U);
-    EXPECT_LE(store_->asked.back().most_denial_age_ns, nanoseconds(milliseconds(150)).count());
+    EXPECT_EQ(store_->asked.back().most_denial_age_ns, nanoseconds(milliseconds(100)).count());
     timer_->pass(milliseconds(100));
     answer();
     timer_->pass(milliseconds(750) - nanoseconds(1));
