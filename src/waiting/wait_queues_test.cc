@@ -370,20 +370,22 @@ TEST_F(WaitQueuesTest, ACallerStopsAtOnceAndWhatComesTooLateIsReturned) {
   EXPECT_THAT(granted_, ElementsAre(2));
 }
 
-TEST_F(WaitQueuesTest, WhatComesTooLateIsNotReturnedAfterAReset) {
+TEST_F(WaitQueuesTest, WhatComesTooLateIsNotReturnedIfTheStoreHasNoRecordOfIt) {
   use_window();
   answer_later();
-  grant(true);
+  store_->says = [](const Request& request) {
+    return Decision{.allowed = true, .source = request.key == "f" ? Source::kFull : Source::kStore};
+  };
   std::stop_source stop;
-  come({.stop = stop.get_token()});
-  come({.stop = stop.get_token(), .key = "other"});
+  for (const char* key : {"k", "f", "other"}) come({.stop = stop.get_token(), .key = key});
   stop.request_stop();
   timer_->run();
   queues_->callers().begin_reset("k");  // The store has not answered yet.
   answer_all();
-  ASSERT_EQ(store_->asked.size(), 4U);
-  EXPECT_EQ(store_->asked[2].cost, 0) << "others may have taken it since";
-  EXPECT_EQ(store_->asked[3].cost, 1);
+  ASSERT_EQ(store_->asked.size(), 6U);
+  EXPECT_EQ(store_->asked[3].cost, 0) << "others may have taken it since the reset";
+  EXPECT_EQ(store_->asked[4].cost, 0) << "the store was full";
+  EXPECT_EQ(store_->asked[5].cost, 1);
 }
 
 TEST_F(WaitQueuesTest, ACallerThatIsStoppedBeforeItComesDoesNotAsk) {
