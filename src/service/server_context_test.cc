@@ -75,7 +75,10 @@ TEST_F(ServerContextTest, AddsTheThreadsUp) {
 
 TEST_F(ServerContextTest, ReplacesTheLimitsAndKeepsStatesAndCounts) {
   take(0, "login", "bob", 2);
-  take(1, "api", "bob", 1);
+  take(1, "api", "ann", 10);
+  take(2, "api", "bob", 11);
+  EXPECT_THAT(context.top("api", 9), ElementsAre(KeyCount{"bob", 2, 0}, KeyCount{"ann", 1, 0}));
+  EXPECT_THAT(context.top("api", 1), ElementsAre(KeyCount{"bob", 2, 0}));
   context.replace_limits(
       std::vector<Limit>{Limit("token_bucket 1/1h", "more"), Limit("token_bucket 5/1h", "login")});
   // A thread uses the limits of its batch until it begins another one.
@@ -89,11 +92,12 @@ TEST_F(ServerContextTest, ReplacesTheLimitsAndKeepsStatesAndCounts) {
   EXPECT_THAT(context.limits(), ElementsAre(LimitCount{"more", "token_bucket 1/1h", 1, 0},
                                             LimitCount{"login", "token_bucket 5/1h", 2, 1},
                                             LimitCount{"(other)", "", 0, 0}));
-  // A limit that is added again continues its count.
+  // A limit that is added again continues its count, but not those of its keys.
   context.replace_limits(kNamed);
   EXPECT_THAT(context.limits(), ElementsAre(LimitCount{"login", "token_bucket 2/1h", 2, 1},
-                                            LimitCount{"api", "token_bucket 9/1h", 1, 0},
+                                            LimitCount{"api", "token_bucket 9/1h", 18, 3},
                                             LimitCount{"(other)", "", 0, 0}));
+  EXPECT_THAT(context.top("api", 9), IsEmpty());
 }
 
 TEST_F(ServerContextTest, ALimitOfAnotherKindBeginsFreshWhileTheFormerIsInUse) {
