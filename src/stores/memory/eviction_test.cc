@@ -116,6 +116,7 @@ TEST_P(EveryAlgorithm, AKeyThatDeniesByItsOwnNumbersIsNotForgotten) {
     return table.take(own, key_name(key), now, std::max<std::int64_t>(1, left));
   };
   EXPECT_GT(expect_denials_kept(26'000, kSecondNs / 8, 13, draw, take), 1000);
+  EXPECT_GT(table.evicted() + table.without_room(), 0U);
   EXPECT_LE(table.used_bytes(), LoneTable::kFewBytes);
 }
 
@@ -362,6 +363,7 @@ TEST(VaryingNumbers, ThatDenyNoKeyMakeRoomForOthers) {
     const Limit numbers("token_bucket " + std::to_string(i + 2) + "/1h");
     ASSERT_TRUE(table.take(numbers, key_name(i), kStart).allowed) << i;
   }
+  EXPECT_GT(table.evicted(), 0U);
   EXPECT_FALSE(table.take(used_up, "used up", kStart).allowed);
 }
 
@@ -437,6 +439,7 @@ TEST(VaryingNumbers, AreNotThoseOfAnotherLimitAtTheSameAddress) {
     ASSERT_TRUE(take(own, "own" + std::to_string(i), 1));
   }
   for (std::uint64_t i = 0; i < 60'000; ++i) take(most, key_name(i), 2);
+  EXPECT_GT(store.counters().evicted, 0U);
   for (std::uint64_t i = 0; i < 500; ++i) {
     ASSERT_FALSE(take(own, "own" + std::to_string(i), 1)) << i;
   }

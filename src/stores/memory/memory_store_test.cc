@@ -205,6 +205,7 @@ TEST(MemoryStore, FreshKeysOfOneSpaceMakeRoomInAnother) {
   MemoryStore store(small_store());
   LimitedKeys spike(store, "token_bucket 1/10s", "spike");
   for (std::uint64_t i = 0; i < 60'000; ++i) spike.take(key_name(i), kStart);
+  EXPECT_GT(store.counters().without_room, 0U);
   LimitedKeys late(store, "token_bucket 1/1h", "late");
   for (std::uint64_t i = 0; i < 30'000; ++i) {
     ASSERT_TRUE(late.take(key_name(i), kStart + kHourNs).allowed) << "key " << i;
