@@ -455,6 +455,7 @@ TEST_F(LimiterTest, AReservationReturnsNothingWhileItsKeyIsReset) {
   Limiter limiter = make_limiter();
   Reservation cancelled = limiter.reserve("a", 4);
   Reservation committed = limiter.reserve("a", 4);
+  Reservation exceeded = limiter.reserve("a", 1);
   Reservation other = limiter.reserve("b", 4);
   answer_later();
   limiter.async_reset("a", tell_done());
@@ -462,10 +463,12 @@ TEST_F(LimiterTest, AReservationReturnsNothingWhileItsKeyIsReset) {
   cancelled.cancel();
   committed.commit(1);
   other.cancel();
-  ASSERT_EQ(inner_->asked.size(), 3U);
+  exceeded.commit(3);
+  ASSERT_EQ(inner_->asked.size(), 4U);
   EXPECT_EQ(inner_->asked[0].cost, 0);
   EXPECT_EQ(inner_->asked[1].cost, 0);
   EXPECT_EQ(inner_->asked[2].cost, 4);
+  EXPECT_EQ(inner_->asked[3].cost, 2) << "what exceeds it was never reserved";
   inner_->answer_all();
   EXPECT_EQ(last_sentence(), "no error");
 }

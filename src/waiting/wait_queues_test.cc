@@ -385,6 +385,7 @@ TEST_F(WaitQueuesTest, WhatComesTooLateIsNotReturnedIfTheStoreHasNoRecordOfIt) {
   ASSERT_EQ(store_->asked.size(), 6U);
   EXPECT_EQ(store_->asked[3].cost, 0) << "others may have taken it since the reset";
   EXPECT_EQ(store_->asked[4].cost, 0) << "the store was full";
+  EXPECT_EQ(store_->asked[4].giver, Source::kFull);
   EXPECT_EQ(store_->asked[5].cost, 1);
 }
 
