@@ -29,6 +29,10 @@ class StoreEventsTest : public testing::Test {
     return found;
   }
   void go_up() { health_.state = State::kUp; }
+  void connect() {
+    go_up();
+    messages();
+  }
   void go_down(const char* why) {
     health_.state = State::kDown;
     health_.reason = why;
@@ -48,8 +52,7 @@ TEST_F(StoreEventsTest, AStoreThatStaysAsItIsHasNone) {
 }
 
 TEST_F(StoreEventsTest, ALossAndAReturnAreEachToldOnce) {
-  go_up();
-  messages();
+  connect();
   go_down("h is away");
   EXPECT_THAT(messages(), ElementsAre("the store redis://h is lost: h is away"));
   EXPECT_THAT(messages(), IsEmpty());
@@ -58,8 +61,7 @@ TEST_F(StoreEventsTest, ALossAndAReturnAreEachToldOnce) {
 }
 
 TEST_F(StoreEventsTest, ALossThatIsOverIsToldWithItsEnd) {
-  go_up();
-  messages();
+  connect();
   go_down("h is away");
   go_up();
   EXPECT_THAT(messages(),
@@ -76,8 +78,7 @@ TEST_F(StoreEventsTest, AReturnThatIsOverIsToldWithItsEnd) {
 }
 
 TEST_F(StoreEventsTest, AnotherReasonOfALossIsToldOnceAMinute) {
-  go_up();
-  messages();
+  connect();
   go_down("h refuses");
   messages();
   health_.reason = "h wants a password";
@@ -105,8 +106,7 @@ TEST_F(StoreEventsTest, FourReasonsAreToldAtOnceOfAStoreThatWasNeverConnected) {
 }
 
 TEST_F(StoreEventsTest, LatenessIsReportedWithASufficientDeadline) {
-  go_up();
-  messages();
+  connect();
   health_.deadline = 10ms;
   health_.times_late = 1;
   health_.late_round_trip = 11'200us;
@@ -125,8 +125,7 @@ TEST_F(StoreEventsTest, LatenessIsReportedWithASufficientDeadline) {
 }
 
 TEST_F(StoreEventsTest, AFullStoreIsToldAgainOnlyAfterAQuietMinute) {
-  go_up();
-  messages();
+  connect();
   health_.evicted = 1;
   EXPECT_THAT(messages(),
               ElementsAre("the store redis://h is full: so far 1 keys were evicted and 0 requests "
@@ -144,8 +143,7 @@ TEST_F(StoreEventsTest, AFullStoreIsToldAgainOnlyAfterAQuietMinute) {
 
 // An error that goes on does not hide another one.
 TEST_F(StoreEventsTest, ARefusalIsToldAgainOnlyAfterAQuietMinuteOrIfItIsAnother) {
-  go_up();
-  messages();
+  connect();
   const auto refuse = [this](const char* refusal) {
     health_.refusal = refusal;
     ++health_.refused;
@@ -164,8 +162,7 @@ TEST_F(StoreEventsTest, ARefusalIsToldAgainOnlyAfterAQuietMinuteOrIfItIsAnother)
 }
 
 TEST_F(StoreEventsTest, AClockThatIsBehindIsToldAgainOnlyAfterAQuietMinute) {
-  go_up();
-  messages();
+  connect();
   health_.late_clock = "this process's clock";
   health_.clock_lag = 2s;
   health_.clock_behind = 1;
