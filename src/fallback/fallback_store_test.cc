@@ -19,9 +19,7 @@ class FallbackStoreTest : public FallbackFixture {
   Decision decide_with_parts(const Ask& ask) {
     Request asked = request(ask);
     asked.parts = parts_;
-    Decision whole;
-    store_->decide({&asked, 1}, kStoreTime, {&whole, 1});
-    return whole;
+    return store_->decide_one(asked);
   }
 
   std::vector<Decision> parts_ = std::vector<Decision>(2);

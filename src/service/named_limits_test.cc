@@ -405,9 +405,7 @@ TEST(NamedLimits, AKeyThatItsOverrideDeniesIsNotForgotten) {
   const auto take = [&](const std::string& key, std::int64_t cost) {
     Request request = served_api.bound_for(key).request(key);
     request.cost = cost;
-    Decision decision;
-    store.decide({&request, 1}, now, {&decision, 1});
-    return decision;
+    return store.decide_one(request, now);
   };
   for (int i = 0; i < 100; ++i) ASSERT_TRUE(take("trial:" + std::to_string(i), 1).allowed);
   for (int i = 0; i < 60'000; ++i) take("customer:" + std::to_string(i), 2);

@@ -146,9 +146,7 @@ TEST(ServerContext, ALimitThatIsNotReplacedEvictsByItsOwnNumbers) {
   const auto& limit = context.thread(0).limits.find("api");
   const auto take = [&](const std::string& key) {
     const Request request = limit->request(key);
-    Decision decision;
-    store->decide({&request, 1}, kStoreTime, {&decision, 1});
-    return decision.allowed;
+    return store->decide_one(request).allowed;
   };
   const auto name = [](const char* kind, int number) { return kind + std::to_string(number); };
   for (int i = 0; i < 500; ++i) EXPECT_TRUE(take(name("first", i)));

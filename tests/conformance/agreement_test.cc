@@ -103,7 +103,7 @@ TEST_P(EveryStore, NeverReadsTheStatesOfAnotherAlgorithm) {
                                 .key = "k",
                                 .cost = i < taken ? 1 : 0,
                                 .permit = static_cast<PermitId>(i + 1)};
-          store->decide({&request, 1}, 1000, {&decision, 1});
+          decision = store->decide_one(request, 1000);
         }
         return decision.remaining;
       };
@@ -126,9 +126,7 @@ TEST_P(EveryStore, ABlockGoesWithTheStatesOfAnotherAlgorithm) {
                           .key = key,
                           .operation = operation,
                           .duration_ns = 1'000'000};
-    Decision decision;
-    store->decide({&request, 1}, 1000, {&decision, 1});
-    return decision;
+    return store->decide_one(request, 1000);
   };
   ask(window, "used", Operation::kTake);
   for (const std::string_view key : {"used", "fresh"}) {
@@ -268,9 +266,7 @@ TEST_P(EveryStore, KeysAndSpacesAreIndependent) {
   const auto ask = [&](const Limit& limit) {
     const auto space = store->open_space(limit.definition());
     const Request request{.limit = &limit.definition(), .space = space.get(), .key = "k"};
-    Decision decision;
-    store->decide({&request, 1}, 1000, {&decision, 1});
-    return decision.remaining;
+    return store->decide_one(request, 1000).remaining;
   };
   const auto keep = store->open_space(minute.definition());
   const auto keep_named = store->open_space(named.definition());

@@ -90,8 +90,7 @@ double share_of_late(Store& store, const std::string& expression, std::int64_t l
   for (int i = 0; i < 20 * 20 * (kOnTime + 1); ++i) {
     real += static_cast<std::int64_t>(random() % (2 * kSecondNs / (20 * (kOnTime + 1))));
     const bool is_late = random() % (kOnTime + 1) == 0;
-    Decision decision;
-    store.decide({&request, 1}, is_late ? real - lag_ns : real, {&decision, 1});
+    const Decision decision = store.decide_one(request, is_late ? real - lag_ns : real);
     if (decision.allowed) ++(is_late ? of_late : of_others);
   }
   const double share = static_cast<double>(of_late) * kOnTime / of_others;

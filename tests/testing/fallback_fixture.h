@@ -87,9 +87,7 @@ class FallbackFixture : public testing::Test {
     const auto space = inner_->open_space(limit_->definition());
     Request asked = request(ask);
     asked.space = space.get();
-    Decision decision;
-    inner_->decide({&asked, 1}, now, {&decision, 1});
-    return decision;
+    return inner_->decide_one(asked, now);
   }
 
   Decision decide_all(const std::vector<Ask>& asks, Instant now = kStoreTime) {

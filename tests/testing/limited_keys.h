@@ -33,9 +33,7 @@ class LimitedKeys {
   }
 
   Decision ask(const Request& request, Instant now = kStoreTime) {
-    Decision decision;
-    store_->decide({&request, 1}, now, {&decision, 1});
-    return decision;
+    return store_->decide_one(request, now);
   }
 
   Decision take(std::string_view key, Instant now = kStoreTime, std::int64_t cost = 1) {

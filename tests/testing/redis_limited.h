@@ -44,11 +44,7 @@ class Limited {
   Request request(std::string_view key, std::int64_t cost = 1) {
     return {.limit = &limit_.definition(), .space = space_.get(), .key = key, .cost = cost};
   }
-  Decision decide(const Request& asked) {
-    Decision decision;
-    store_.decide({&asked, 1}, kStoreTime, {&decision, 1});
-    return decision;
-  }
+  Decision decide(const Request& asked) { return store_.decide_one(asked); }
   Decision check(std::string_view key, std::int64_t cost = 1) { return decide(request(key, cost)); }
   // Asks without waiting.
   std::future<Answer> submit(std::string_view key) {

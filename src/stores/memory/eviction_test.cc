@@ -430,9 +430,7 @@ TEST(VaryingNumbers, AreNotThoseOfAnotherLimitAtTheSameAddress) {
   const auto take = [&](const Limit& numbers, const std::string& key, std::int64_t cost) {
     limit.parts = numbers.definition().parts;
     const Request request{.limit = &limit, .space = space.get(), .key = key, .cost = cost};
-    Decision decision;
-    store.decide({&request, 1}, kStart, {&decision, 1});
-    return decision.allowed;
+    return store.decide_one(request, kStart).allowed;
   };
   for (std::uint64_t i = 0; i < 500; ++i) {
     take(most, "most" + std::to_string(i), 2);

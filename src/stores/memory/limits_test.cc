@@ -85,9 +85,7 @@ TEST(Limits, WithoutANameLeaveRoomForNamesAndForNumbersThatVary) {
     const std::string key = "k" + std::to_string(i);
     const Limit numbers(numbered("token_bucket 1/1d", static_cast<std::size_t>(i)));
     const Request request{.limit = &numbers.definition(), .space = space.get(), .key = key};
-    Decision decision;
-    store.decide({&request, 1}, kStoreTime, {&decision, 1});
-    EXPECT_TRUE(decision.allowed) << i;
+    EXPECT_TRUE(store.decide_one(request).allowed) << i;
   }
 }
 

@@ -113,9 +113,7 @@ void take_with_numbers(MemoryStore& store, std::size_t keys, std::size_t sets) {
     const std::string key = key_name(i);
     const Limit numbers("token_bucket 1/1m burst=" + std::to_string(i % sets + 1));
     const Request request{.limit = &numbers.definition(), .space = space.get(), .key = key};
-    Decision decision;
-    store.decide({&request, 1}, kStart, {&decision, 1});
-    ASSERT_TRUE(decision.allowed) << i;
+    ASSERT_TRUE(store.decide_one(request, kStart).allowed) << i;
   }
   EXPECT_EQ(store.counters().evicted, 0U);
 }

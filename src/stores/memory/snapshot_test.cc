@@ -69,9 +69,7 @@ Request random_request(const LimitedKeys& keys, std::string_view key, std::mt199
 }
 
 Decision ask(MemoryStore& store, const Request& request, Instant now) {
-  Decision decision;
-  store.decide({&request, 1}, now, {&decision, 1});
-  return decision;
+  return store.decide_one(request, now);
 }
 
 // Two stores get the same requests; one of them restarts now and then, under another secret.

@@ -265,9 +265,7 @@ TEST(RedisStore, AUserWhoMayNotPutOffAnExpiryIsChargedNothing) {
   Limited limited(options_of_user(server), "sliding_log 5/1h");
   const auto take = [&](std::int64_t cost, Instant now) {
     const Request request = limited.request("k", cost);
-    Decision decision;
-    limited.store().decide({&request, 1}, now, {&decision, 1});
-    return decision;
+    return limited.store().decide_one(request, now);
   };
   const Instant now = 100 * kHourNs;
   for (int i = 0; i < 3; ++i) EXPECT_EQ(take(1, now + i).remaining, 4 - i);
@@ -282,8 +280,7 @@ TEST(RedisStore, AUserWhoMayNotPutOffAnExpiryIsChargedNothing) {
   request.duration_ns = kHourNs;
   for (const auto operation : {Operation::kBlock, Operation::kCharge}) {
     request.operation = operation;
-    Decision decision;
-    limited.store().decide({&request, 1}, later, {&decision, 1});
+    limited.store().decide_one(request, later);
   }
   EXPECT_EQ(take(1, later).retry_after.count(), kHourNs);
   EXPECT_NE(server.command({"PTTL", "sluice:test:{k}"}), "-1");
