@@ -317,12 +317,6 @@ TEST(MemcachedStore, SpeaksTlsAndShowsItsCertificate) {
   EXPECT_EQ(keys.take("k", kNow + kEntries * 24 * kHourNs, 0).remaining, 1'998 - kEntries);
 }
 
-TEST(MemcachedStore, AFileThatCannotBeUsedIsAnError) {
-  MemcachedOptions over_tls{.servers = {{.host = "127.0.0.1", .port = 1}}};
-  over_tls.servers[0].tls = std::make_shared<TlsContext>(TlsOptions{.ca_file = "/no/ca.pem"});
-  EXPECT_THAT(error_of([&] { MemcachedStore{over_tls}; }), HasSubstr("/no/ca.pem"));
-}
-
 TEST_F(MemcachedStoreTest, RefusesLimitsThatNoItemHolds) {
   const auto open = [&](const std::string& expression) {
     return error_of([&] { store_.open_space(Limit(expression).definition()); });
