@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 
 #include "core/algorithm.h"
 #include "core/batch.h"
@@ -16,7 +17,18 @@ namespace sluice {
 
 /// How a store decides a request on one key by the parts of its limit, all or none. Below, `judge`
 /// is called with a part's index, an operation and its call; it returns the decision that the
-/// part's transition makes of the key's state, and changes nothing.
+/// part's transition makes of the key's state, or a struct with that `decision` and what else the
+/// store keeps of it, and changes nothing.
+
+/// The decision in what `judge` returned.
+template <class Judged>
+auto& decision_in(Judged& judged) {
+  if constexpr (std::is_same_v<std::remove_const_t<Judged>, Decision>) {
+    return judged;
+  } else {
+    return (judged.decision);
+  }
+}
 
 /// The call of a request's transition. If it takes as much as there is, the store sets the cost to
 /// what units_left() says, or to 1 if none are left: then it is denied.
@@ -35,8 +47,8 @@ template <class Judge>
 std::int64_t units_left(std::size_t parts, const Call& call, Judge judge) {
   std::int64_t least = call.cost;
   for (std::size_t i = 0; i < parts; ++i) {
-    const Call peek{.now = call.now, .cost = 0};
-    least = std::min(least, judge(i, Operation::kTake, peek).remaining);
+    const auto peek = judge(i, Operation::kTake, Call{.now = call.now, .cost = 0});
+    least = std::min(least, decision_in(peek).remaining);
   }
   return least;
 }
@@ -47,36 +59,35 @@ struct JudgedTogether {
   bool others_admit = true;   ///< False if another key denies what is asked together.
 };
 
-using PartDecisions = boost::container::static_vector<Decision, kMaxParts>;
-
-/// The decisions of the parts, each as Request::parts describes it.
-template <class Judge>
-PartDecisions judge_parts(std::size_t parts, Operation operation, const Call& call,
-                          const JudgedTogether& known, Judge judge) {
+/// Judges each of the parts, as Request::parts describes it.
+template <class Judged, class Judge>
+void judge_parts(std::span<Judged> parts, Operation operation, const Call& call,
+                 const JudgedTogether& known, Judge judge) {
   const bool is_blocked = call.now < known.blocked_until;
   const bool is_denied = is_blocked && can_be_denied(operation, call.cost);
-  PartDecisions decisions;
   bool allowed = known.others_admit && !is_denied;
-  for (std::size_t i = 0; i < parts; ++i) {
-    decisions.push_back(judge(i, operation, call));
-    allowed = allowed && decisions[i].allowed;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    parts[i] = judge(i, operation, call);
+    allowed = allowed && decision_in(parts[i]).allowed;
   }
-  for (std::size_t i = 0; i < parts; ++i) {
-    Decision& one = decisions[i];
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    Decision& one = decision_in(parts[i]);
     // Nothing is charged: the parts that allow it answer as to a peek.
     if (!allowed && one.allowed) {
-      one = judge(i, Operation::kTake, Call{.now = call.now, .cost = 0});
+      parts[i] = judge(i, Operation::kTake, Call{.now = call.now, .cost = 0});
     }
     if (is_blocked) one = block_decision(one, is_denied, call.now, known.blocked_until);
   }
-  return decisions;
 }
 
+using PartDecisions = boost::container::static_vector<Decision, kMaxParts>;
+
 /// The decision of the whole: see Together. REQUIRES: there is one.
-inline Decision combined(std::span<const Decision> decisions) {
-  if (decisions.size() == 1) return decisions[0];
+template <class AllJudged>
+Decision combined(const AllJudged& parts) {
+  if (parts.size() == 1) return decision_in(parts[0]);
   Together all;
-  for (const Decision& decision : decisions) all.add(decision);
+  for (const auto& one : parts) all.add(decision_in(one));
   return all.decision();
 }
 

@@ -338,8 +338,8 @@ Decision KeyState::block(const Request& request, Instant now) {
 PartDecisions KeyState::judge(const Request& request, Operation operation, const Call& call,
                               Instant until) const {
   const LimitDefinition& limit = *request.limit;
-  const PartDecisions decisions =
-      judge_parts(limit.parts.size(), operation, call, {.blocked_until = until}, judge_of(limit));
+  PartDecisions decisions(limit.parts.size());
+  judge_parts(std::span(decisions), operation, call, {.blocked_until = until}, judge_of(limit));
   if (!request.parts.empty()) std::ranges::copy(decisions, request.parts.begin());
   return decisions;
 }

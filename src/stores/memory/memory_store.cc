@@ -124,15 +124,19 @@ void MemoryStore::decide_all(std::span<const Request> requests, Instant now, Dec
   std::array<Member, kMaxTogether> room;
   const auto members = std::span(room).first(requests.size());
   std::size_t parts = 0;
-  for (std::size_t i = 0; i < requests.size(); ++i) {
-    members[i] = {.place = table_.locate(requests[i]), .request = requests[i]};
-    parts += requests[i].limit->parts.size();
-  }
+  for (const Request& request : requests) parts += request.limit->parts.size();
   std::vector<memory::Judged> judged(parts);
+  auto next = judged.begin();
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    members[i].place = table_.locate(requests[i]);
+    members[i].request = requests[i];
+    members[i].judged = {next, requests[i].limit->parts.size()};
+    next += std::ssize(members[i].judged);
+  }
   if (now == kStoreTime) now = clock_.now();
   const ShardLocks locks(members);
   for (const Member& member : members) table_.look_after(*member.place.shard, now);
-  decision = table_.decide_together(members, now, judged);
+  decision = table_.decide_together(members, now);
 }
 
 void MemoryStore::add_health(StoreHealth& health) const {

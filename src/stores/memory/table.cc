@@ -17,50 +17,28 @@
 namespace sluice::memory {
 namespace {
 
-// Calls visit(member, the member's elements of `judged`) for each member.
-template <class AnyMember, class Visit>
-void each(std::span<AnyMember> members, std::span<Judged> judged, Visit visit) {
-  for (auto& member : members) {
-    const std::size_t count = member.request.limit->parts.size();
-    visit(member, judged.first(count));
-    judged = judged.subspan(count);
-  }
+// Whether a part of the member has denied it, or a block.
+bool is_denied(const Member& member) {
+  return !std::ranges::all_of(member.judged,
+                              [](const Judged& one) { return one.decision.allowed; });
 }
 
-// Whether a block denies the member's request.
-bool is_denied_by_block(const Member& member, Instant now) {
-  return can_be_denied(member.request.operation, member.request.cost) && now < member.blocked_until;
-}
-
-// Makes the decision of each part final.
-void apply_blocks(std::span<const Member> members, Instant now, std::span<Judged> judged) {
-  each(members, judged, [&](const Member& member, std::span<Judged> own) {
-    if (now >= member.blocked_until) return;
-    const bool taking = can_be_denied(member.request.operation, member.request.cost);
-    for (Judged& one : own) {
-      one.decision = block_decision(one.decision, taking, now, member.blocked_until);
-    }
-  });
-}
-
-// Combines the final decisions of all parts, and stores those that are wanted.
-Decision combined(std::span<const Member> members, std::span<Judged> judged) {
-  Together answer;
-  Decision last;
-  each(members, judged, [&](const Member& member, std::span<Judged> own) {
-    Together parts;
-    for (const Judged& one : own) parts.add(one.decision);
-    last = parts.decision();
-    answer.add(last);
+// Combines the decisions of all parts, and stores those that are wanted.
+Decision combine(std::span<const Member> members) {
+  Together all;
+  for (const Member& member : members) {
+    const Decision own = combined(member.judged);
     const std::span<Decision> wanted = member.request.parts;
-    if (wanted.empty()) return;
-    if (members.size() > 1) {
-      wanted[0] = last;
-    } else {
-      std::ranges::transform(own, wanted.begin(), &Judged::decision);
+    if (members.size() == 1) {
+      if (!wanted.empty()) {
+        std::ranges::transform(member.judged, wanted.begin(), &Judged::decision);
+      }
+      return own;
     }
-  });
-  return members.size() > 1 ? answer.decision() : last;
+    if (!wanted.empty()) wanted[0] = own;
+    all.add(own);
+  }
+  return all.decision();
 }
 
 }  // namespace
@@ -104,16 +82,24 @@ void Table::prefetch_rest(Place place, const Request& request) const {
   prefetch(record_of(key), kFetched);
 }
 
-// Decides a request for one state of any kind, with any numbers: the usual case where the numbers
-// vary, as with CL.THROTTLE.
+// What decides a request, from the fastest to the one that decides any:
+//
+//   take_packed      a take from one part, if the numbers do not vary, and both the state and the
+//                    next one fit the key's cell
+//   step_part        a take from one part, a renewal or a release: any state, any numbers
+//   decide_by_parts  any operation on any number of parts, of a blocked key, or if there is no room
+//
+// Each leaves what it does not decide to the next by a tail call, so that take_packed() saves few
+// registers: each is one more store before the lock can be released.
+
 template <class A>
-[[gnu::flatten]] void Table::step_one(Place place, const Request& request, Instant now,
-                                      Decision& decision) {
+[[gnu::flatten]] void Table::step_part(Place place, const Request& request, Instant now,
+                                       Decision& decision) {
   const auto& params = std::get_if<Part<A>>(request.limit->parts.data())->params;
   Cell* cell = place.shard->find(place.tag);
   const Cell key = cell != nullptr ? *cell : 0;
   if (is_blocked(key)) [[unlikely]]
-    return decide_alone(place, request, now, decision);
+    return decide_by_parts(place, request, now, decision);
   const auto step = apply<A>(request.operation, params, load<A>(params, part_of(key, 0)),
                              {.now = now,
                               .cost = request.cost,
@@ -130,29 +116,26 @@ template <class A>
   if (cell == nullptr) cell = make_cell(place, request, now, {});
   Records records = place.shard->records(budget_);
   if (cell == nullptr || !memory::reserve<A>(records, params, *cell, step.next)) [[unlikely]] {
-    return decide_alone(place, request, now, decision);
+    return decide_by_parts(place, request, now, decision);
   }
   memory::commit<A>(records, params, *cell, step.next);
   assign(decision, step.decision);
 }
 
-// The most common case where the numbers do not vary: both the state and the next state fit the
-// key's cell. All other cases are left to tail calls, so that this function saves few registers:
-// each is one more store before the lock can be released. REQUIRES: the numbers do not vary.
 template <class A>
-[[gnu::flatten]] void Table::take_one(Place place, const Request& request, Instant now,
-                                      Decision& decision) {
+[[gnu::flatten]] void Table::take_packed(Place place, const Request& request, Instant now,
+                                         Decision& decision) {
   const auto& params = std::get_if<Part<A>>(request.limit->parts.data())->params;
   Cell* cell = place.shard->find(place.tag);
   if (cell == nullptr || is_record(*cell)) [[unlikely]] {
-    return step_one<A>(place, request, now, decision);
+    return step_part<A>(place, request, now, decision);
   }
   const auto step = A::take(params, load<A>(params, *cell),
                             {.now = now, .cost = request.cost, .patience_ns = request.patience_ns});
   if (!step.decision.allowed || request.cost == 0) return assign(decision, step.decision);
   const auto packed = pack<A>(params, step.next);
   if (!packed) [[unlikely]]
-    return step_one<A>(place, request, now, decision);
+    return step_part<A>(place, request, now, decision);
   assign(decision, step.decision);
   *cell = *packed;
 }
@@ -160,17 +143,22 @@ template <class A>
 void Table::decide(Place place, const Request& request, Instant now, Decision& decision) {
   look_after(*place.shard, now);
   const auto& parts = request.limit->parts;
-  if (parts.size() > 1 || request.operation != Operation::kTake || !request.parts.empty())
-      [[unlikely]] {
-    return decide_other(place, request, now, decision);
+  const Operation operation = request.operation;
+  if (parts.size() > 1 || operation != Operation::kTake || !request.parts.empty()) [[unlikely]] {
+    const bool is_of_permit = operation == Operation::kRenew || operation == Operation::kRelease;
+    if (!is_of_permit || !request.parts.empty() || !lends(*request.limit)) {
+      return decide_by_parts(place, request, now, decision);
+    }
+    return step_part<Concurrency>(place, request, now, decision);
   }
   std::visit(
       [&]<class P>(const P&) {
         using A = typename P::Algorithm;
         if constexpr (!kIsRing<A> && !kIsPermits<A>) {
-          if (!MemorySpace::of(request).varies()) return take_one<A>(place, request, now, decision);
+          if (!MemorySpace::of(request).varies())
+            return take_packed<A>(place, request, now, decision);
         }
-        step_one<A>(place, request, now, decision);
+        step_part<A>(place, request, now, decision);
       },
       parts[0]);
 }
@@ -190,66 +178,60 @@ void Table::decide(Place place, const Request& request, Instant now, Decision& d
   decide(place, request, now, decision);
 }
 
-// Renewals and releases of permits are frequent, too, and `concurrency` is never part of an `&`.
-void Table::decide_other(Place place, const Request& request, Instant now, Decision& decision) {
-  const Operation operation = request.operation;
-  const bool is_common = operation == Operation::kRenew || operation == Operation::kRelease;
-  if (!is_common || !request.parts.empty()) {
-    return decide_alone(place, request, now, decision);
-  }
-  std::visit(
-      [&]<class P>(const P&) {
-        using A = typename P::Algorithm;
-        if constexpr (LendingAlgorithm<A>) {
-          step_one<A>(place, request, now, decision);
-        } else {
-          decide_alone(place, request, now, decision);
-        }
-      },
-      request.limit->parts[0]);
+// What judge_parts() calls.
+auto Table::judge_of(Member& member) const {
+  return [&member, key = key_cell(member.place)](std::size_t part, Operation operation,
+                                                 const Call& call) {
+    const Judged one =
+        judge(member.request.limit->parts[part], part_of(key, part), operation, call);
+    if (!one.decision.allowed && one.decision.remaining == 0) member.denies_all = true;
+    return one;
+  };
 }
 
-void Table::decide_alone(Place place, const Request& request, Instant now, Decision& decision) {
-  Member member{.place = place, .request = request};
+void Table::decide_by_parts(Place place, const Request& request, Instant now, Decision& decision) {
   std::array<Judged, kMaxParts> room;
-  const auto judged = std::span(room).first(request.limit->parts.size());
+  const std::size_t parts = request.limit->parts.size();
+  Member member{.place = place, .request = request, .judged = std::span(room).first(parts)};
+  std::int64_t& cost = member.request.cost;
+  std::int64_t units = 0;
   switch (request.operation) {
     case Operation::kTakeUpTo:
-      decision = decide_up_to(member, now, judged);
-      return;
+      units = units_left(parts, call_of(request, now), judge_of(member));
+      // If none remain, the answer is that of a request for one unit.
+      cost = std::min(std::max<std::int64_t>(units, 1), cost);
+      break;
     case Operation::kReset:
       if (const Cell* cell = place.shard->find(place.tag)) {
         erase(*place.shard, {place.tag, *cell, place.shard->limit_of(cell)});
       }
       member.request.operation = Operation::kTake;
-      member.request.cost = 0;
+      cost = 0;
       break;
     case Operation::kBlock:
-      member.request.cost = 1;  // Not a peek, so that it is committed.
+      cost = 1;  // Not a peek, so that it is committed.
       break;
     default:
       break;
   }
-  decision = decide_together(std::span(&member, 1), now, judged);
+  decision = decide_together({&member, 1}, now);
+  if (decision.allowed) decision.taken = units;
 }
 
 void Table::set_used(Place place, const Request& request, std::span<const Used> parts) {
-  const Parts limit = request.limit->parts;
+  assert(parts.size() == request.limit->parts.size());
+  const Instant now = std::ranges::max(parts, {}, &Used::at).at;
   std::array<Judged, kMaxParts> room;
-  const auto judged = std::span(room).first(limit.size());
-  assert(parts.size() == limit.size());
+  const auto judged = std::span(room).first(parts.size());
   const auto change = [&](Operation operation, auto units_of) {
-    const Cell key = key_cell(place);
+    Member member{.place = place, .request = request, .judged = judged};
+    member.request.operation = operation;
+    const auto judge_part = judge_of(member);
     for (std::size_t i = 0; i < parts.size(); ++i) {
-      judged[i] = judge(limit[i], part_of(key, i), operation,
-                        {.now = parts[i].at, .cost = units_of(parts[i])});
+      judged[i] = judge_part(i, operation, {.now = parts[i].at, .cost = units_of(parts[i])});
     }
-    Request changes = request;
-    changes.operation = operation;
-    const Instant now = std::ranges::max(parts, {}, &Used::at).at;
     // The key is as if never seen until it is charged, and must not give way to itself.
-    const std::array pinned{place.tag};
-    if (reserve(place, changes, now, judged, pinned)) commit(place, changes, now, judged);
+    if (reserve(member, now, {&place.tag, 1})) commit(member, now);
   };
   change(Operation::kRefund,
          [](const Used& used) { return used.units == Used::kAsBefore ? 0 : kMaxInt64; });
@@ -272,8 +254,9 @@ Cell Table::key_cell(Place place) const {
   return cell != nullptr ? *cell : 0;
 }
 
-bool Table::reserve(Place place, const Request& request, Instant now,
-                    std::span<const Judged> judged, std::span<const Tag> pinned) {
+bool Table::reserve(const Member& member, Instant now, std::span<const Tag> pinned) {
+  const Place place = member.place;
+  const Request& request = member.request;
   Cell* cell = place.shard->find(place.tag);
   const bool has_no_state = cell == nullptr || *cell == 0;
   if (has_no_state && request.operation == Operation::kRefund) return true;
@@ -295,10 +278,10 @@ bool Table::reserve(Place place, const Request& request, Instant now,
                            [] { return sizeof(BlockedRecord); });
   } else {
     const Parts parts = request.limit->parts;
-    for (std::size_t i = 0; has_room && i < judged.size(); ++i) {
-      const AnyChange& change = judged[i].change;
+    for (std::size_t i = 0; has_room && i < parts.size(); ++i) {
+      const AnyChange& change = member.judged[i].change;
       has_room = reserve_one([&] { return reserve_part(records, parts, i, *cell, change); },
-                             [&] { return record_bytes_for(change, *cell, i, judged.size()); });
+                             [&] { return record_bytes_for(change, *cell, i, parts.size()); });
     }
   }
   // Room that was made for some parts is of no use: the key stays as if never seen.
@@ -308,24 +291,28 @@ bool Table::reserve(Place place, const Request& request, Instant now,
   return has_room;
 }
 
-Instant Table::commit(Place place, const Request& request, Instant now,
-                      std::span<const Judged> judged) {
+void Table::commit(const Member& member, Instant now) {
+  const Place place = member.place;
+  const Request& request = member.request;
   Cell* cell = place.shard->find(place.tag);
   const bool has_no_state = cell == nullptr || *cell == 0;
-  if (has_no_state && request.operation == Operation::kRefund) return 0;
+  if (has_no_state && request.operation == Operation::kRefund) return;
   if (request.operation == Operation::kBlock) {
-    block_key(*cell, block_until(blocked_until(*cell), now, request.duration_ns));
-    return blocked_until(*cell);
+    const Instant until = block_until(blocked_until(*cell), now, request.duration_ns);
+    block_key(*cell, until);
+    for (Judged& one : member.judged) {
+      one.decision = block_decision(one.decision, /*is_take=*/false, now, until);
+    }
+    return;
   }
   Records records = place.shard->records(budget_);
   end_block(records, *cell, now);
-  for (std::size_t i = 0; i < judged.size(); ++i) {
-    commit_part(records, request.limit->parts, i, *cell, judged[i].change);
+  for (std::size_t i = 0; i < request.limit->parts.size(); ++i) {
+    commit_part(records, request.limit->parts, i, *cell, member.judged[i].change);
   }
   if (request.operation != Operation::kRefund && MemorySpace::of(request).varies()) {
     adopt_limit(*place.shard, cell, request);
   }
-  return blocked_until(*cell);
 }
 
 void Table::adopt_limit(Shard& shard, const Cell* cell, const Request& request) {
@@ -335,18 +322,6 @@ void Table::adopt_limit(Shard& shard, const Cell* cell, const Request& request) 
   const LimitId id = limits_->id_of(space, *request.limit);
   limits_->add_key(id);
   limits_->remove_key(std::exchange(own, id));
-}
-
-// A key that denies everything by the numbers of this request is judged by them from now on.
-void Table::adopt_denials(std::span<const Member> members, std::span<Judged> judged) {
-  each(members, judged, [&](const Member& member, std::span<Judged> own) {
-    const bool denies = std::ranges::any_of(own, [](const Judged& one) {
-      return !one.decision.allowed && one.decision.remaining == 0;
-    });
-    if (!denies || !MemorySpace::of(member.request).varies()) return;
-    const Cell* cell = member.place.shard->find(member.place.tag);
-    if (cell != nullptr) adopt_limit(*member.place.shard, cell, member.request);
-  });
 }
 
 void Table::release(Shard& shard, const Slot& slot) {
@@ -359,71 +334,37 @@ void Table::erase(Shard& shard, const Slot& slot) {
   shard.erase(slot.tag);
 }
 
-// Runs the transition of every part of every member.
-void Table::judge_all(std::span<Member> members, Instant now, std::span<Judged> judged) const {
-  each(members, judged, [&](Member& member, std::span<Judged> own) {
-    const auto& request = member.request;
-    const Cell key = key_cell(member.place);
-    member.blocked_until = blocked_until(key);
-    for (std::size_t i = 0; i < own.size(); ++i) {
-      own[i] =
-          judge(request.limit->parts[i], part_of(key, i), request.operation, call_of(request, now));
-    }
-  });
+void Table::judge_member(Member& member, Operation operation, const Call& call) const {
+  const Instant until = blocked_until(key_cell(member.place));
+  judge_parts(member.judged, operation, call, {.blocked_until = until}, judge_of(member));
 }
 
-// Replaces admissions by peeks, because nothing is charged.
-void Table::retract(std::span<const Member> members, Instant now, std::span<Judged> judged) const {
-  each(members, judged, [&](const Member& member, std::span<Judged> own) {
-    const Cell key = key_cell(member.place);
-    for (std::size_t i = 0; i < own.size(); ++i) {
-      if (!own[i].decision.allowed) continue;
-      own[i] = judge(member.request.limit->parts[i], part_of(key, i), Operation::kTake,
-                     {.now = now, .cost = 0});
-    }
-  });
+// Nothing is charged: the members that admit it answer as to a peek.
+void Table::retract(std::span<Member> members, Instant now) const {
+  for (Member& member : members) {
+    if (!is_denied(member)) judge_member(member, Operation::kTake, {.now = now, .cost = 0});
+  }
 }
 
 // Makes room for the changes of all members. Returns null, or a member that is denied since there
 // is no room for it.
-const Member* Table::reserve_all(std::span<Member> members, Instant now, std::span<Judged> judged) {
+Member* Table::reserve_all(std::span<Member> members, Instant now) {
   std::array<Tag, kMaxTogether> pinned{};
   std::ranges::transform(members, pinned.begin(),
                          [](const Member& member) { return member.place.tag; });
-  const Member* without_room = nullptr;
-  each(members, judged, [&](Member& member, std::span<Judged> own) {
+  for (Member& member : members) {
     const Request& request = member.request;
-    if (without_room != nullptr || request.cost == 0 ||
-        reserve(member.place, request, now, own, std::span(pinned).first(members.size()))) {
-      return;
+    if (request.cost == 0 || reserve(member, now, std::span(pinned).first(members.size()))) {
+      continue;
     }
     counters_.without_room.fetch_add(1, std::memory_order_relaxed);
     // A key with a state keeps its limit, and what is no take is not said to be done.
     member.is_unrecorded = options_.allow_when_full && key_cell(member.place) == 0 &&
                            can_be_denied(request.operation, request.cost);
-    if (!member.is_unrecorded) without_room = &member;
-    for (Judged& one : own) one.decision.source = Source::kFull;
-  });
-  return without_room;
-}
-
-// Denies requests that all members admit, but for one of which there is no room.
-Decision Table::deny_full(const Member& without_room, std::span<const Member> members, Instant now,
-                          std::span<Judged> judged) {
-  retract(members, now, judged);
-  apply_blocks(members, now, judged);
-  each(members, judged, [&](const Member& member, std::span<Judged> own) {
-    if (&member != &without_room) return;
-    const auto wait = room_after(member.place, now);
-    for (Judged& one : own) {
-      one.decision.source = Source::kFull;
-      one.decision.allowed = false;
-      one.decision.remaining = 0;
-      one.decision.delay = std::chrono::nanoseconds(0);
-      one.decision.retry_after = wait;
-    }
-  });
-  return combined(members, judged);
+    if (!member.is_unrecorded) return &member;
+    for (Judged& one : member.judged) one.decision.source = Source::kFull;
+  }
+  return nullptr;
 }
 
 void Table::set_secret(const HashSecret& secret) {
@@ -446,40 +387,33 @@ void Table::wait_for_readers() {
   }
 }
 
-Decision Table::decide_together(std::span<Member> members, Instant now, std::span<Judged> judged) {
-  judge_all(members, now, judged);
-  const bool allowed =
-      std::ranges::all_of(judged, [](const Judged& one) { return one.decision.allowed; }) &&
-      std::ranges::none_of(members,
-                           [&](const Member& member) { return is_denied_by_block(member, now); });
-  if (!allowed) {
-    retract(members, now, judged);
-    adopt_denials(members, judged);
-    apply_blocks(members, now, judged);
-    return combined(members, judged);
+Decision Table::decide_together(std::span<Member> members, Instant now) {
+  for (Member& member : members) {
+    judge_member(member, member.request.operation, call_of(member.request, now));
   }
-  if (const Member* without_room = reserve_all(members, now, judged)) {
-    return deny_full(*without_room, members, now, judged);
-  }
-  each(members, judged, [&](Member& member, std::span<Judged> own) {
-    if (member.request.cost > 0 && !member.is_unrecorded) {
-      member.blocked_until = commit(member.place, member.request, now, own);
+  if (std::ranges::any_of(members, is_denied)) {
+    retract(members, now);
+    for (const Member& member : members) {
+      if (!member.denies_all || !MemorySpace::of(member.request).varies()) continue;
+      // A key that denies everything by the numbers of this request is judged by them from now on.
+      Shard& shard = *member.place.shard;
+      if (const Cell* cell = shard.find(member.place.tag)) adopt_limit(shard, cell, member.request);
     }
-  });
-  apply_blocks(members, now, judged);
-  return combined(members, judged);
-}
-
-Decision Table::decide_up_to(Member& member, Instant now, std::span<Judged> judged) {
-  const std::int64_t wanted = std::exchange(member.request.cost, 0);
-  judge_all({&member, 1}, now, judged);
-  std::int64_t units = wanted;
-  for (const auto& one : judged) units = std::min(units, one.decision.remaining);
-  // If none remain, the answer is that of a request for one unit.
-  member.request.cost = std::min(std::max<std::int64_t>(units, 1), wanted);
-  Decision decision = decide_together({&member, 1}, now, judged);
-  if (decision.allowed) decision.taken = units;
-  return decision;
+  } else if (Member* without_room = reserve_all(members, now)) {
+    retract(members, now);
+    const auto wait = room_after(without_room->place, now);
+    for (Judged& one : without_room->judged) {
+      one.decision = {.source = Source::kFull,
+                      .limit = one.decision.limit,
+                      .retry_after = wait,
+                      .reset_after = one.decision.reset_after};
+    }
+  } else {
+    for (const Member& member : members) {
+      if (member.request.cost > 0 && !member.is_unrecorded) commit(member, now);
+    }
+  }
+  return combine(members);
 }
 
 }  // namespace sluice::memory

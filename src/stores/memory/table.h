@@ -46,9 +46,11 @@ struct Place {
 struct Member {
   Place place;
   Request request;
-  /// The end of the key's block, or 0. Set when the request is decided.
-  Instant blocked_until = 0;
-  /// The new key found no room, and is admitted without being recorded. Set likewise.
+  /// Room for the result of each part of the request's limit.
+  std::span<Judged> judged;
+  /// Set by the decision: a part denies any cost, whether the key is blocked or not.
+  bool denies_all = false;
+  /// Likewise: the new key found no room, and is admitted without being recorded.
   bool is_unrecorded = false;
 };
 
@@ -107,9 +109,9 @@ class Table {
   /// See MemoryStore::unblock(). Needs the place's lock.
   Instant unblock(Place place);
 
-  /// Charges all members or none, and returns one decision. `judged` has an element for every part
-  /// of every member. Needs the locks of all places. REQUIRES: no two members have the same place.
-  Decision decide_together(std::span<Member> members, Instant now, std::span<Judged> judged);
+  /// Charges all members or none, and returns one decision. Needs the locks of all places.
+  /// REQUIRES: no two members have the same place.
+  Decision decide_together(std::span<Member> members, Instant now);
 
   /// Waits until every thread that has a shard's lock has released it.
   void wait_for_readers();
@@ -151,34 +153,28 @@ class Table {
 
  private:
   template <class A>
-  [[gnu::noinline]] void take_one(Place place, const Request& request, Instant now,
-                                  Decision& decision);
+  [[gnu::noinline]] void take_packed(Place place, const Request& request, Instant now,
+                                     Decision& decision);
   template <class A>
-  [[gnu::noinline]] void step_one(Place place, const Request& request, Instant now,
-                                  Decision& decision);
-  [[gnu::noinline]] void decide_other(Place place, const Request& request, Instant now,
-                                      Decision& decision);
-  [[gnu::noinline]] void decide_alone(Place place, const Request& request, Instant now,
-                                      Decision& decision);
-  Decision decide_up_to(Member& member, Instant now, std::span<Judged> judged);
+  [[gnu::noinline]] void step_part(Place place, const Request& request, Instant now,
+                                   Decision& decision);
+  [[gnu::noinline]] void decide_by_parts(Place place, const Request& request, Instant now,
+                                         Decision& decision);
 
   /// The following functions need the place's lock.
 
   /// The key's cell; 0 if the key is not in the table.
   Cell key_cell(Place place) const;
-  void judge_all(std::span<Member> members, Instant now, std::span<Judged> judged) const;
-  void retract(std::span<const Member> members, Instant now, std::span<Judged> judged) const;
-  void adopt_denials(std::span<const Member> members, std::span<Judged> judged);
-  const Member* reserve_all(std::span<Member> members, Instant now, std::span<Judged> judged);
-  Decision deny_full(const Member& without_room, std::span<const Member> members, Instant now,
-                     std::span<Judged> judged);
-  /// Makes room for these changes, one for each part of the request's limit, so that commit()
-  /// cannot fail. If there is no room, returns false, or throws StoreError if the table may forget
-  /// nothing; the key behaves as before. Does not evict the tags in `pinned`.
-  bool reserve(Place place, const Request& request, Instant now, std::span<const Judged> judged,
-               std::span<const Tag> pinned);
-  /// Applies the changes. Returns the end of the key's block, or 0.
-  Instant commit(Place place, const Request& request, Instant now, std::span<const Judged> judged);
+  auto judge_of(Member& member) const;
+  void judge_member(Member& member, Operation operation, const Call& call) const;
+  void retract(std::span<Member> members, Instant now) const;
+  Member* reserve_all(std::span<Member> members, Instant now);
+  /// Makes room for the member's changes, so that commit() cannot fail. If there is no room,
+  /// returns false, or throws StoreError if the table may forget nothing; the key behaves as
+  /// before. Does not evict the tags in `pinned`.
+  bool reserve(const Member& member, Instant now, std::span<const Tag> pinned);
+  /// Applies the member's changes.
+  void commit(const Member& member, Instant now);
   /// The slot is judged from now on by the limit of this request: that of its key with other
   /// numbers, or of another key that takes the slot over.
   [[gnu::noinline]] void adopt_limit(Shard& shard, const Cell* cell, const Request& request);

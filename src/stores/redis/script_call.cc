@@ -274,9 +274,9 @@ std::string_view decide(Answer& answer, Decision& decision, std::span<Decision> 
     if (is_readable && answer.taken != call.cost) return kDiffers;
     call.cost = std::max<std::int64_t>(1, call.cost);
   }
-  const PartDecisions decisions =
-      judge_parts(parts.size(), request.operation, call,
-                  {.blocked_until = answer.until, .others_admit = answer.admitted}, judge);
+  PartDecisions decisions(parts.size());
+  judge_parts(std::span(decisions), request.operation, call,
+              {.blocked_until = answer.until, .others_admit = answer.admitted}, judge);
   if (!is_readable) return kDamaged;
   if (!wanted.empty()) std::ranges::copy(decisions, wanted.begin());
   decision = combined(decisions);
