@@ -2,6 +2,7 @@
 
 #include <stdexcept>
 
+#include "core/template_piece.h"
 #include "replay/text.h"
 
 namespace sluice::replay {
@@ -15,35 +16,21 @@ namespace {
 
 KeyTemplate::KeyTemplate(std::string_view text) : text_(text) {
   if (text.size() > kMaxLineBytes) fail(text, "it is longer than 1 MiB");
-  std::string literal;
-  const auto end_literal = [&] {
-    if (!literal.empty()) pieces_.push_back({.text = std::move(literal)});
-    literal.clear();
-  };
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (c != '{' && c != '}') {
-      literal += c;
-      continue;
+  for (std::string_view rest = text; !rest.empty();) {
+    const std::string where = " at character " + std::to_string(text.size() - rest.size() + 1);
+    const TemplatePiece piece = take_piece(rest);
+    const bool is_field = piece.kind == TemplatePiece::Kind::kField;
+    if (piece.kind == TemplatePiece::Kind::kUnmatched) {
+      fail(text, piece.text == "}" ? "a } without its {" + where + " (write }} for a brace)"
+                                   : "a { without its }" + where + " (write {{ for a brace)");
     }
-    const std::string where = " at character " + std::to_string(i + 1);
-    if (i + 1 < text.size() && text[i + 1] == c) {
-      literal += c;
-      ++i;
-      continue;
+    if (is_field && piece.text.empty()) fail(text, "a field without a name" + where);
+    if (is_field || pieces_.empty() || pieces_.back().is_field) {
+      pieces_.push_back({.text = std::string(piece.text), .is_field = is_field});
+    } else {
+      pieces_.back().text += piece.text;
     }
-    if (c == '}') fail(text, "a } without its {" + where + " (write }} for a brace)");
-    const std::size_t close = text.find('}', i);
-    if (close == std::string_view::npos) {
-      fail(text, "a { without its }" + where + " (write {{ for a brace)");
-    }
-    const std::string_view name = text.substr(i + 1, close - i - 1);
-    if (name.empty()) fail(text, "a field without a name" + where);
-    end_literal();
-    pieces_.push_back({.text = std::string(name), .is_field = true});
-    i = close;
   }
-  end_literal();
 }
 
 void KeyTemplate::bind(LineReader& reader) {

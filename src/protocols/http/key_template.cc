@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/template_piece.h"
 #include "protocols/http/query.h"
 
 namespace sluice::http {
@@ -22,62 +23,26 @@ bool is_field(std::string_view field) {
   return std::ranges::find(kPlainFields, field) != kPlainFields.end();
 }
 
-/// Reads a template piece by piece.
-class PieceReader {
- public:
-  struct Piece {
-    std::string_view text;
-    bool is_field = false;
-  };
-
-  explicit PieceReader(std::string_view key_template) : rest_(key_template) {}
-
-  /// False at the end, or at a mistake.
-  bool next(Piece& piece) {
-    if (rest_.empty()) return false;
-    const std::size_t brace = rest_.find_first_of("{}");
-    if (brace != 0) {
-      piece = {take(std::min(brace, rest_.size())), false};
-      return true;
+// Calls visit(piece) for each piece of a template, until there is a mistake.
+template <class Visit>
+std::optional<TemplateMistake> visit_pieces(std::string_view key_template, Visit visit) {
+  std::size_t fields = 0;
+  for (std::string_view rest = key_template; !rest.empty();) {
+    const std::size_t at = key_template.size() - rest.size();
+    const TemplatePiece piece = take_piece(rest);
+    if (piece.kind == TemplatePiece::Kind::kUnmatched) {
+      return {{"the key has a brace without its other; a brace itself is written twice", at}};
     }
-    const char kind = rest_.front();
-    if (rest_.size() > 1 && rest_[1] == kind) {
-      piece = {take(2).substr(1), false};
-      return true;
+    if (piece.kind == TemplatePiece::Kind::kField) {
+      if (!is_field(piece.text)) return {{unknown_field(piece.text), at}};
+      if (++fields > kMaxKeyFields) {
+        return {{"the key has more than " + std::to_string(kMaxKeyFields) + " fields", at}};
+      }
     }
-    const std::size_t end = rest_.find('}');
-    if (kind == '}' || end == std::string_view::npos) {
-      return fail("the key has a brace without its other; a brace itself is written twice");
-    }
-    const std::string_view field = rest_.substr(1, end - 1);
-    if (!is_field(field)) return fail(unknown_field(field));
-    if (++fields_ > kMaxKeyFields) {
-      return fail("the key has more than " + std::to_string(kMaxKeyFields) + " fields");
-    }
-    piece = {field, true};
-    take(end + 1);
-    return true;
+    visit(piece);
   }
-
-  const std::optional<TemplateMistake>& mistake() const { return mistake_; }
-
- private:
-  std::string_view take(std::size_t size) {
-    const std::string_view taken = rest_.substr(0, size);
-    rest_.remove_prefix(size);
-    at_ += size;
-    return taken;
-  }
-  bool fail(std::string sentence) {
-    mistake_ = TemplateMistake{std::move(sentence), at_};
-    return false;
-  }
-
-  std::string_view rest_;
-  std::size_t at_ = 0;
-  std::size_t fields_ = 0;
-  std::optional<TemplateMistake> mistake_;
-};
+  return std::nullopt;
+}
 
 }  // namespace
 
@@ -101,16 +66,14 @@ void append_key_field(std::string_view field, const OriginalRequest& request, Ar
 
 void append_key(std::string_view key_template, const OriginalRequest& request, Arena& arena,
                 std::string& output) {
-  PieceReader pieces(key_template);
-  PieceReader::Piece piece;
-  while (pieces.next(piece)) {
-    if (piece.is_field) {
+  const auto mistake = visit_pieces(key_template, [&](const TemplatePiece& piece) {
+    if (piece.kind == TemplatePiece::Kind::kField) {
       append_key_field(piece.text, request, arena, output);
     } else {
       output += piece.text;
     }
-  }
-  if (pieces.mistake()) throw Problem{.detail = pieces.mistake()->sentence};
+  });
+  if (mistake) throw Problem{.detail = mistake->sentence};
 }
 
 std::optional<TemplateMistake> find_mistake(std::string_view key_template) {
@@ -118,11 +81,7 @@ std::optional<TemplateMistake> find_mistake(std::string_view key_template) {
     return TemplateMistake{"all requests would have the same key; did you mean {" +
                            std::string(key_template) + "}?"};
   }
-  PieceReader pieces(key_template);
-  PieceReader::Piece piece;
-  while (pieces.next(piece)) {
-  }
-  return pieces.mistake();
+  return visit_pieces(key_template, [](const TemplatePiece&) {});
 }
 
 }  // namespace sluice::http
