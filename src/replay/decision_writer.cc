@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "core/number_text.h"
 #include "replay/text.h"
 
 namespace sluice::replay {
@@ -28,7 +29,7 @@ void DecisionWriter::write(const Judged& judged, std::string_view limit_json) {
   append(judged.decision);
   if (!judged.parts.empty()) {
     buffer_ += ",\"binding\":";
-    append_number(buffer_, std::int64_t{judged.decision.binding});
+    append_number(buffer_, judged.decision.binding);
     buffer_ += ",\"parts\":";
     for (const Decision& part : judged.parts) {
       buffer_ += &part == judged.parts.data() ? "[{" : "},{";
@@ -48,11 +49,11 @@ void DecisionWriter::append(const Decision& decision) {
   append_number(buffer_, decision.remaining);
   buffer_ += ",\"retry_after_ns\":";
   const bool never = decision.retry_after == kNever;
-  append_number(buffer_, never ? std::int64_t{-1} : std::int64_t{decision.retry_after.count()});
+  append_number(buffer_, never ? std::int64_t{-1} : decision.retry_after.count());
   buffer_ += ",\"reset_after_ns\":";
-  append_number(buffer_, std::int64_t{decision.reset_after.count()});
+  append_number(buffer_, decision.reset_after.count());
   buffer_ += ",\"delay_ns\":";
-  append_number(buffer_, std::int64_t{decision.delay.count()});
+  append_number(buffer_, decision.delay.count());
 }
 
 void DecisionWriter::finish() {

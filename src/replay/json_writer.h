@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/number_text.h"
 #include "core/safe_text.h"
 #include "replay/text.h"
 
@@ -52,10 +53,8 @@ class JsonWriter {
     begin_value();
     if constexpr (std::same_as<Value, bool>) {
       out_ += value ? "true" : "false";
-    } else if constexpr (std::signed_integral<Value>) {
-      append_number(out_, std::int64_t{value});
     } else {
-      append_number(out_, std::uint64_t{value});
+      append_number(out_, value);
     }
   }
   void add(std::nullptr_t) {

@@ -1,12 +1,11 @@
 #include "replay/text.h"
 
 #include <algorithm>
-#include <array>
 #include <cassert>
-#include <charconv>
 #include <chrono>
 
 #include "core/arithmetic.h"
+#include "core/number_text.h"
 
 namespace sluice::replay {
 namespace {
@@ -35,18 +34,6 @@ std::string padded_right(std::string text, std::size_t columns) {
 
 std::string styled(const std::string& text, std::string_view style, bool is_coloured) {
   return is_coloured && !text.empty() ? std::string(style) + text + "\x1b[0m" : text;
-}
-
-void append_number(std::string& out, std::int64_t number) {
-  std::array<char, 24> digits{};
-  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr;
-  out.append(digits.data(), end);
-}
-
-void append_number(std::string& out, std::uint64_t number) {
-  std::array<char, 24> digits{};
-  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr;
-  out.append(digits.data(), end);
 }
 
 std::string grouped(std::uint64_t number) {

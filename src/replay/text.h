@@ -26,10 +26,6 @@ inline constexpr std::string_view kRed = "\x1b[31m";
 /// The text in this style, if `is_coloured`; an empty text stays empty.
 std::string styled(const std::string& text, std::string_view style, bool is_coloured);
 
-/// Appends the number in decimal.
-void append_number(std::string& out, std::int64_t number);
-void append_number(std::string& out, std::uint64_t number);
-
 /// "1,234,567".
 std::string grouped(std::uint64_t number);
 

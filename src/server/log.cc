@@ -5,7 +5,6 @@
 
 #include <atomic>
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
@@ -15,6 +14,7 @@
 #include <ostream>
 #include <utility>
 
+#include "core/number_text.h"
 #include "core/safe_text.h"
 
 namespace sluice {
@@ -33,16 +33,6 @@ std::string time_text(Instant time) {
 
 namespace {
 
-template <class Number>
-void append(std::string& line, Number number) {
-  std::array<char, 32> digits;
-  line.append(digits.data(), std::to_chars(digits.begin(), digits.end(), number).ptr);
-}
-
-void append(std::string& line, const std::string& text) {
-  append_json_string(line, text);
-}
-
 std::string json_line(const LogEvent& event, Instant time) {
   std::string line = R"({"time":")" + time_text(time) + R"(","level":")";
   line.append(kLogLevels[static_cast<std::size_t>(event.level)]).append(R"(","event":")");
@@ -50,7 +40,15 @@ std::string json_line(const LogEvent& event, Instant time) {
   append_json_string(line, event.message);
   for (const LogField& field : event.fields) {
     line.append(",\"").append(field.name).append("\":");
-    std::visit([&](const auto& value) { append(line, value); }, field.value);
+    std::visit(
+        [&]<class Value>(const Value& value) {
+          if constexpr (std::is_same_v<Value, std::string>) {
+            append_json_string(line, value);
+          } else {
+            append_number(line, value);
+          }
+        },
+        field.value);
   }
   return line + "}\n";
 }

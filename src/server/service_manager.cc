@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <charconv>
 #include <chrono>
 #include <cstddef>
 #include <cstdlib>
@@ -16,6 +15,7 @@
 #include <optional>
 #include <string>
 
+#include "core/read_number.h"
 #include "server/config_error.h"
 
 namespace sluice {
@@ -37,9 +37,7 @@ std::optional<std::string> take_variable(const char* name) {
 // -1 if the text is not a number.
 int number_in(const std::string& text) {
   int number = -1;
-  const char* const end = text.data() + text.size();
-  const auto [stopped, error] = std::from_chars(text.data(), end, number);
-  return error == std::errc() && stopped == end ? number : -1;
+  return read_number(text, number) ? number : -1;
 }
 
 int option_of(int socket, int name) {

@@ -1,9 +1,8 @@
 #include "service/metrics_text.h"
 
-#include <array>
 #include <cassert>
-#include <charconv>
 
+#include "core/number_text.h"
 #include "core/utf8.h"
 
 namespace sluice {
@@ -75,9 +74,9 @@ void MetricsText::sample(Labels labels, double value, std::string_view suffix) {
 }
 
 std::string MetricsText::number(double value) {
-  std::array<char, 32> digits;
-  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
-  return {digits.data(), end};
+  std::string text;
+  append_number(text, value);
+  return text;
 }
 
 }  // namespace sluice

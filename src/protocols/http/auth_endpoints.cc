@@ -1,11 +1,11 @@
 #include <algorithm>
 #include <boost/container/small_vector.hpp>
-#include <charconv>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "core/near_miss.h"
+#include "core/read_number.h"
 #include "core/store.h"
 #include "protocols/http/asking.h"
 #include "protocols/http/endpoints.h"
@@ -44,9 +44,7 @@ int read_status(std::string_view name, std::string_view value, int one, int othe
 
 std::int64_t read_cost(std::string_view value) {
   std::int64_t cost = 0;
-  const char* const end = value.data() + value.size();
-  const auto [stop, error] = std::from_chars(value.data(), end, cost);
-  if (error == std::errc{} && stop == end && cost >= 0) return cost;
+  if (read_number(value, cost) && cost >= 0) return cost;
   throw Problem{.detail = "cost must be an integer, at least 0"};
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/batch.h"
+#include "core/number_text.h"
 #include "pages/pages.h"
 #include "protocols/http/endpoints.h"
 #include "protocols/http/json_body.h"

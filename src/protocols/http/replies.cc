@@ -9,6 +9,7 @@
 
 #include "algorithms/limit_definition.h"
 #include "core/arithmetic.h"
+#include "core/number_text.h"
 #include "core/store.h"
 #include "service/permit_text.h"
 

@@ -2,8 +2,9 @@
 
 #include <array>
 #include <boost/beast/http/status.hpp>
-#include <charconv>
 #include <ctime>
+
+#include "core/number_text.h"
 
 namespace sluice::http {
 namespace {
@@ -35,12 +36,6 @@ std::string_view DateText::at(Instant now) {
   return text_;
 }
 
-void append_number(std::string& output, std::int64_t number) {
-  std::array<char, 24> digits;
-  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr;
-  output.append(digits.data(), end);
-}
-
 void write_response(std::string& output, const ResponseOptions& options, std::string_view date,
                     const Response& response) {
   output.append("HTTP/1.1 ");
@@ -54,7 +49,7 @@ void write_response(std::string& output, const ResponseOptions& options, std::st
   if (!response.content_type.empty()) append_header(output, "Content-Type", response.content_type);
   if (response.status != kStatusNoContent) {
     output.append("Content-Length: ");
-    append_number(output, static_cast<std::int64_t>(response.body.size()));
+    append_number(output, response.body.size());
     output.append("\r\n");
   }
   for (const HttpHeader& header : response.headers) {

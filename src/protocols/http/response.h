@@ -74,6 +74,4 @@ inline constexpr ProblemType kReducedCapacity = {
 inline constexpr ProblemType kQuotaExceeded = {
     "https://iana.org/assignments/http-problem-types#quota-exceeded", "Quota exceeded"};
 
-void append_number(std::string& output, std::int64_t number);
-
 }  // namespace sluice::http

@@ -1,7 +1,8 @@
-#include <charconv>
 #include <string>
 #include <vector>
 
+#include "core/number_text.h"
+#include "core/read_number.h"
 #include "protocols/http/endpoints.h"
 #include "protocols/http/query.h"
 #include "service/metrics.h"
@@ -26,12 +27,12 @@ void run_limits(RequestContext& context) {
     body.append(R"(,"expression":)");
     append_json_string(body, limit.expression);
     body.append(R"(,"allowed":)");
-    append_number(body, static_cast<std::int64_t>(limit.allowed));
+    append_number(body, limit.allowed);
     body.append(R"(,"denied":)");
-    append_number(body, static_cast<std::int64_t>(limit.denied));
+    append_number(body, limit.denied);
     if (limit.would_deny != 0) {
       body.append(R"(,"would_deny":)");
-      append_number(body, static_cast<std::int64_t>(limit.would_deny));
+      append_number(body, limit.would_deny);
     }
     body.append("},");
   }
@@ -62,9 +63,7 @@ void run_top(RequestContext& context) {
   if (limit.empty()) throw Problem{.status = 400, .detail = "the parameter limit is missing"};
   const std::string_view n = query_value(query, "n", arena);
   std::size_t most = ServerContext::kUsualTop;
-  const auto [end, failure] = std::from_chars(n.data(), n.data() + n.size(), most);
-  const bool is_number = failure == std::errc() && end == n.data() + n.size();
-  if (!n.empty() && (!is_number || most < 1 || most > ServerContext::kMaxTop)) {
+  if (!n.empty() && (!read_number(n, most) || most < 1 || most > ServerContext::kMaxTop)) {
     throw Problem{.status = 400, .detail = "the parameter \"n\" must be an integer from 1 to 1000"};
   }
   std::vector<KeyCount> rows;
@@ -80,9 +79,9 @@ void run_top(RequestContext& context) {
     body.append(body.back() == '[' ? R"({"key":)" : R"(,{"key":)");
     append_json_string(body, row.key);
     body.append(R"(,"denied":)");
-    append_number(body, static_cast<std::int64_t>(row.count));
+    append_number(body, row.count);
     body.append(R"(,"error":)");
-    append_number(body, static_cast<std::int64_t>(row.error));
+    append_number(body, row.error);
     body += '}';
   }
   body.append("]}");

@@ -1,9 +1,10 @@
 #pragma once
 
-#include <charconv>
 #include <cstdint>
 #include <optional>
 #include <string_view>
+
+#include "core/read_number.h"
 
 namespace sluice::resp {
 
@@ -15,10 +16,7 @@ constexpr bool is_digit(char c) {
 inline std::optional<std::int64_t> parse_integer(std::string_view text) {
   if (text.size() > 1 && text[0] == '+' && is_digit(text[1])) text.remove_prefix(1);
   std::int64_t value = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc{} || stop != end) return std::nullopt;
-  return value;
+  return read_number(text, value) ? std::optional(value) : std::nullopt;
 }
 
 /// As Redis reads a length: as parse_integer, but only the one way to write each number (no "007",

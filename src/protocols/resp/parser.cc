@@ -1,7 +1,6 @@
 #include "protocols/resp/parser.h"
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 #include <optional>
 
@@ -26,13 +25,6 @@ constexpr bool is_blank(char c) {
 // What ends an unquoted argument.
 constexpr bool ends_word(char c) {
   return c == ' ' || c == '\n' || c == '\r' || c == '\t';
-}
-
-std::size_t find_from(std::string_view text, std::size_t from, char wanted) {
-  if (from >= text.size()) return std::string_view::npos;
-  const void* at = std::memchr(text.data() + from, wanted, text.size() - from);
-  if (at == nullptr) return std::string_view::npos;
-  return static_cast<std::size_t>(static_cast<const char*>(at) - text.data());
 }
 
 constexpr int hex_value(char c) {
@@ -189,7 +181,7 @@ inline Parser::Result Parser::read_header(std::string_view input, const Header& 
 }
 
 Parser::Result Parser::read_header_slowly(std::string_view input, const Header& header) {
-  const std::size_t line_end = find_from(input, std::max(at_, searched_), '\r');
+  const std::size_t line_end = input.find('\r', std::max(at_, searched_));
   if (line_end == std::string_view::npos || line_end + 1 >= input.size()) {
     constexpr std::size_t kManyDigits = 32;
     searched_ = std::min(line_end, input.size());
@@ -209,7 +201,7 @@ Parser::Result Parser::read_header_slowly(std::string_view input, const Header& 
 
 Parser::Result Parser::next_inline(std::string_view input) {
   repetition_.forget();
-  const std::size_t line_end = find_from(input, searched_, '\n');
+  const std::size_t line_end = input.find('\n', searched_);
   if (line_end == std::string_view::npos) {
     searched_ = input.size();
     return input.size() < kMaxCommandBytes ? need_more(input) : fail("too big inline request");

@@ -3,6 +3,7 @@
 #include <cassert>
 #include <charconv>
 
+#include "core/number_text.h"
 #include "core/read_number.h"
 
 namespace sluice::memcached {
@@ -15,9 +16,7 @@ constexpr std::size_t kMaxLineBytes = 2'048;
 constexpr std::size_t kMaxValueBytes = std::size_t{1} << 30;
 
 void append_number(std::string& output, std::string_view flag, std::uint64_t number) {
-  std::array<char, 20> digits;
-  const auto written = std::to_chars(digits.data(), digits.data() + digits.size(), number);
-  output.append(flag).append(digits.data(), written.ptr);
+  sluice::append_number(output.append(flag), number);
 }
 
 void append_command(std::string& output, std::string_view command, std::string_view key) {

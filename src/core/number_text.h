@@ -1,0 +1,17 @@
+#pragma once
+
+#include <array>
+#include <charconv>
+#include <string>
+
+namespace sluice {
+
+/// Appends the number in decimal; a double in the fewest digits that are read back as the same.
+template <class Number>
+void append_number(std::string& output, Number number) {
+  std::array<char, 32> digits;
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr;
+  output.append(digits.data(), end);
+}
+
+}  // namespace sluice
