@@ -6,6 +6,7 @@
 
 #include "algorithms/bucket.h"
 #include "core/arithmetic.h"
+#include "core/ascii.h"
 #include "core/limit_syntax.h"
 #include "core/near_miss.h"
 
@@ -57,10 +58,7 @@ std::string warn_of_rounding(const BucketParams& params, std::string_view writte
 }
 
 bool is_name(std::string_view name) {
-  return !name.empty() && name.size() <= 64 && std::all_of(name.begin(), name.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '.' || c == '-';
-  });
+  return !name.empty() && name.size() <= 64 && std::ranges::all_of(name, is_in_names);
 }
 
 // What `text_of` says of each part.

@@ -30,10 +30,7 @@ inline Decision block_decision(Decision decision, bool is_take, Instant now, Ins
   return decision;
 }
 
-/// The last instant at which a block can end.
-inline constexpr Instant kLastBlock = kEndOfTime - 1 + kMaxDurationNs;
-
-/// The end of the key's block after a request for a block of `duration_ns`, at most kLastBlock.
+/// The end of the key's block after a request for a block of `duration_ns`, at most kLastEnd.
 /// `until` is the end of its present block, or 0.
 inline Instant block_until(Instant until, Instant now, std::int64_t duration_ns) {
   return std::max(until, now + duration_ns);

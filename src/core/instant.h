@@ -20,9 +20,19 @@ inline constexpr Instant kEndOfTime = Instant{1} << 62;
 /// The longest duration in a limit, in nanoseconds (about 73 years).
 inline constexpr std::int64_t kMaxDurationNs = std::int64_t{1} << 61;
 
+/// The last instant at which a block, or the lease of a permit, can end.
+inline constexpr Instant kLastEnd = kEndOfTime - 1 + kMaxDurationNs;
+
 /// The largest count, limit or burst. Every integer up to this is exact in a double, so it is also
 /// exact in Redis's Lua and in JSON.
 inline constexpr std::int64_t kMaxCount = (std::int64_t{1} << 53) - 1;
+
+inline double in_seconds(std::chrono::nanoseconds time) {
+  return std::chrono::duration<double>(time).count();
+}
+inline double in_seconds(std::int64_t ns) {
+  return in_seconds(std::chrono::nanoseconds(ns));
+}
 
 /// The wall clock, on which the processes of many machines agree. It may be set; use it only for
 /// shared states whose time never runs backwards.

@@ -9,7 +9,7 @@ namespace {
 
 // The algorithms rely on this: an instant plus the span of a bucket plus the span of a cost, or
 // plus two windows, fits 64 bits.
-static_assert(kEndOfTime - 1 + kMaxDurationNs <= kMaxInt64 - kMaxDurationNs);
+static_assert(kLastEnd <= kMaxInt64 - kMaxDurationNs);
 static_assert(static_cast<std::int64_t>(static_cast<double>(kMaxCount)) == kMaxCount);
 
 TEST(ClockTest, NeverRunsBackwards) {

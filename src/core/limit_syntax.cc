@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 
+#include "core/ascii.h"
 #include "core/instant.h"
 #include "core/near_miss.h"
 
@@ -25,14 +26,8 @@ constexpr std::array<Unit, 8> kUnits{{{"w", 604'800'000'000'000},
                                       {"us", 1'000},
                                       {"ns", 1}}};
 
-constexpr bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
 constexpr bool is_space(char c) {
   return c == ' ' || c == '\t';
-}
-constexpr bool is_letter(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
 [[noreturn]] void fail(std::string_view expression, std::size_t position,

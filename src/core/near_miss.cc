@@ -8,17 +8,16 @@
 #include <numeric>
 #include <utility>
 
+#include "core/ascii.h"
+
 namespace sluice {
 namespace {
 
 constexpr std::size_t kMaxEdits = 2;
 constexpr std::size_t kMaxNameBytes = 64;
 
-constexpr char in_small(char c) {
-  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-}
 constexpr bool is_same(char a, char b) {
-  return in_small(a) == in_small(b);
+  return to_small(a) == to_small(b);
 }
 
 // How many edits make one text the other (optimal string alignment), or any number above kMaxEdits

@@ -2,7 +2,9 @@
 
 #include <array>
 #include <charconv>
+#include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace sluice {
 
@@ -12,6 +14,11 @@ void append_number(std::string& output, Number number) {
   std::array<char, 32> digits;
   const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr;
   output.append(digits.data(), end);
+}
+
+/// "1 key", "2 keys".
+inline std::string counted(std::uint64_t number, std::string_view thing) {
+  return std::to_string(number) + " " + std::string(thing) + (number == 1 ? "" : "s");
 }
 
 }  // namespace sluice

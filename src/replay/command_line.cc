@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/ascii.h"
 #include "core/safe_text.h"
 #include "stores/stores.h"
 
@@ -11,8 +12,7 @@ namespace sluice::replay {
 namespace {
 
 bool is_plain(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-         std::string_view("-_./:@%+=,").find(c) != std::string_view::npos;
+  return is_letter_or_digit(c) || std::string_view("-_./:@%+=,").find(c) != std::string_view::npos;
 }
 
 /// A word as $'…', without a byte that a terminal might interpret. It has no apostrophe, so that a

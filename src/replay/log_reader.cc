@@ -10,6 +10,7 @@
 #include <cstring>
 #include <limits>
 
+#include "core/ascii.h"
 #include "replay/record.h"
 
 namespace sluice::replay {
@@ -210,8 +211,7 @@ class Cutter {
 };
 
 bool is_number(std::string_view text) {
-  return !text.empty() &&
-         std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+  return !text.empty() && std::ranges::all_of(text, is_digit);
 }
 
 bool is_number_or_dash(std::string_view text) {
@@ -245,9 +245,7 @@ bool is_virtual_host(std::string_view word) {
 /// it begins with an RFC 3339 date, is a number (a time, an id), or ends like "nginx[7]:".
 bool is_prefix(std::string_view word) {
   constexpr std::string_view kDate = "dddd-dd-ddT";
-  const auto is_like = [](char c, char like) {
-    return like == 'd' ? c >= '0' && c <= '9' : c == like;
-  };
+  const auto is_like = [](char c, char like) { return like == 'd' ? is_digit(c) : c == like; };
   if (std::ranges::equal(word.substr(0, kDate.size()), kDate, is_like)) return true;
   if (!word.starts_with('[') && word.ends_with("]:")) return true;
   return word.find_first_not_of("0123456789.") == std::string_view::npos &&

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "core/ascii.h"
 #include "replay/text.h"
 
 namespace sluice::replay {
@@ -18,7 +19,6 @@ enum class Digits : std::uint8_t { kFine, kNotDigits, kTooLarge };
 
 /// Digits only, at least one.
 Digits read_digits(std::string_view text, std::int64_t& number) {
-  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
   if (text.empty() || !std::all_of(text.begin(), text.end(), is_digit)) return Digits::kNotDigits;
   const auto result = std::from_chars(text.data(), text.data() + text.size(), number);
   return result.ec == std::errc() ? Digits::kFine : Digits::kTooLarge;

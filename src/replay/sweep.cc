@@ -6,14 +6,11 @@
 
 #include "algorithms/limit_definition.h"
 #include "core/arithmetic.h"
+#include "core/ascii.h"
 #include "stores/stores.h"
 
 namespace sluice::replay {
 namespace {
-
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
 
 /// Whether a number of units may begin after this text: the first number of a part, or the value of
 /// an option whose unit is units. Other numbers are in durations.

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "server/config_file.h"
+#include "core/number_text.h"
 
 namespace sluice {
 

@@ -10,9 +10,9 @@
 #include <system_error>
 #include <utility>
 
+#include "core/number_text.h"
 #include "limiter/open_store.h"
 #include "server/config_error.h"
-#include "server/config_file.h"
 #include "server/limits_file.h"
 #include "service/overrides.h"
 #include "stores/stores.h"

@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "core/number_text.h"
 #include "core/read_number.h"
 #include "limiter/open_store.h"
 #include "net/address.h"
@@ -202,10 +203,6 @@ ConfigFile read_config(const YamlFile& file) {
 }
 
 }  // namespace
-
-std::string counted(std::size_t number, const std::string& what) {
-  return std::to_string(number) + " " + what + (number == 1 ? "" : "s");
-}
 
 ConfigFile parse_config(std::string_view yaml, const std::string& path) {
   return read_config({std::string(yaml), path});

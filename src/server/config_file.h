@@ -48,9 +48,6 @@ ConfigFile parse_config(std::string_view yaml, const std::string& path);
 /// The same, from the file. Also throws ConfigError if the file cannot be read.
 ConfigFile read_config_file(const std::string& path);
 
-/// "1 thread", "2 threads".
-std::string counted(std::size_t number, const std::string& what);
-
 /// The contents of the file, in one line.
 std::string describe(const ConfigFile& config);
 

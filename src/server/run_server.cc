@@ -172,7 +172,7 @@ bool run_server(const LoadOptions& load, const std::string& file, const std::sha
   log->write({LogLevel::kInfo,
               "stopping",
               "stopping within " + format_duration(std::chrono::nanoseconds(drain).count()),
-              {{"drain_seconds", std::chrono::duration<double>(drain).count()}}});
+              {{"drain_seconds", in_seconds(drain)}}});
   const bool is_whole = server.stop(drain);
   log->write({LogLevel::kInfo, "stopped", "stopped"});
   return is_whole;

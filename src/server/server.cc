@@ -11,11 +11,11 @@
 
 #include "core/descriptors.h"
 #include "core/limit_syntax.h"
+#include "core/number_text.h"
 #include "net/address.h"
 #include "net/stream_server.h"
 #include "server/certificate_dates.h"
 #include "server/check_options.h"
-#include "server/config_file.h"
 #include "server/limit_changes.h"
 #include "server/listening.h"
 #include "server/protocols.h"

@@ -8,6 +8,7 @@
 
 #include "core/instant.h"
 #include "core/limit_syntax.h"
+#include "core/number_text.h"
 #include "server/config_error.h"
 #include "stores/memory/memory_store.h"
 
@@ -26,10 +27,6 @@ SnapshotFile open_file(const std::string& path) {
 std::string text_of(std::chrono::nanoseconds duration) {
   const std::int64_t milliseconds = duration.count() / kMillisecondNs;
   return format_duration(std::max<std::int64_t>(1, milliseconds) * kMillisecondNs);
-}
-
-std::string keys(std::uint64_t count) {
-  return std::to_string(count) + (count == 1 ? " key" : " keys");
 }
 
 }  // namespace
@@ -54,15 +51,16 @@ void SnapshotKeeper::load() {
     }
     const SnapshotSummary loaded = file_.load(*store_);
     const Instant now = store_->now();
-    std::string line = "loaded " + keys(loaded.keys) + " from " + file_.path() + ", written " +
-                       time_text(loaded.written_at);
+    std::string line = "loaded " + counted(loaded.keys, "key") + " from " + file_.path() +
+                       ", written " + time_text(loaded.written_at);
     if (now >= loaded.written_at) {
       line += ", " + text_of(std::chrono::nanoseconds(now - loaded.written_at)) + " ago";
     } else {
       line += ", which is to come: the machine's clock was set back, so keys may deny until then";
     }
-    if (loaded.fresh > 0) line += "; " + keys(loaded.fresh) + " had no state left";
-    if (loaded.without_room > 0) line += "; " + keys(loaded.without_room) + " found no room";
+    if (loaded.fresh > 0) line += "; " + counted(loaded.fresh, "key") + " had no state left";
+    if (loaded.without_room > 0)
+      line += "; " + counted(loaded.without_room, "key") + " found no room";
     say(LogLevel::kInfo, "snapshot_loaded", line,
         {{"keys", static_cast<std::int64_t>(loaded.keys)}});
   } catch (const SnapshotError& error) {
@@ -123,7 +121,7 @@ void SnapshotKeeper::write(bool is_asked_for) {
     if (is_asked_for || failed_) {
       const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
       say(LogLevel::kInfo, "snapshot_written",
-          "wrote " + keys(written.keys) + " to " + file_.path() + " in " +
+          "wrote " + counted(written.keys, "key") + " to " + file_.path() + " in " +
               text_of(std::chrono::duration_cast<std::chrono::nanoseconds>(took)),
           {{"keys", static_cast<std::int64_t>(written.keys)}, {"seconds", took.count()}});
     }

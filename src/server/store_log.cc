@@ -5,10 +5,6 @@
 namespace sluice {
 namespace {
 
-double in_seconds(std::chrono::nanoseconds time) {
-  return std::chrono::duration<double>(time).count();
-}
-
 LogEvent log_event_of(const StoreEvent& event) {
   const StoreHealth& health = event.health;
   switch (event.kind) {

@@ -11,6 +11,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "core/ascii.h"
 #include "sluice/store.h"
 
 namespace sluice {
@@ -58,10 +59,8 @@ Identity find_token(const Access::Users& users, std::string_view name, std::stri
 }  // namespace
 
 bool is_user_name(std::string_view text) {
-  return !text.empty() && text.size() <= kMaxUserNameBytes && std::ranges::all_of(text, [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '.' || c == '-';
-  });
+  return !text.empty() && text.size() <= kMaxUserNameBytes &&
+         std::ranges::all_of(text, is_in_names);
 }
 
 std::string make_token() {

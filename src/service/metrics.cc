@@ -13,14 +13,6 @@ namespace {
 
 using Type = MetricsText::Type;
 
-double in_seconds(std::chrono::nanoseconds time) {
-  return std::chrono::duration<double>(time).count();
-}
-
-double in_seconds(Instant instant) {
-  return in_seconds(std::chrono::nanoseconds(instant));
-}
-
 // "memory" of "memory:?max_bytes=1048576".
 std::string kind_of_store(const ServerContext& server) {
   const std::string& url = server.facts().store_url;

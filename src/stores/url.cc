@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/ascii.h"
 #include "core/limit_syntax.h"
 #include "core/near_miss.h"
 #include "core/read_number.h"
@@ -9,14 +10,8 @@
 namespace sluice {
 namespace {
 
-bool is_letter_or_digit(char c) {
-  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
 bool is_host(std::string_view host) {
-  return !host.empty() && std::ranges::all_of(host, [](char c) {
-    return is_letter_or_digit(c) || c == '.' || c == '-' || c == '_';
-  });
+  return !host.empty() && std::ranges::all_of(host, is_in_names);
 }
 
 // Checks only the form; the system checks the address when it is used. A zone may follow a '%'.
@@ -36,13 +31,6 @@ bool is_option_letter(char c) {
 
 bool is_control(unsigned char c) {
   return c < ' ' || c == 0x7f;
-}
-
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
 }
 
 // Removes and returns the text before the separator, or all of it if there is none.
@@ -154,12 +142,11 @@ std::string StoreUrl::decode(std::string_view escaped, std::string_view what) co
     char c = escaped.front();
     escaped.remove_prefix(1);
     if (c == '%') {
-      const int high = escaped.size() < 2 ? -1 : hex_digit(escaped[0]);
-      const int low = escaped.size() < 2 ? -1 : hex_digit(escaped[1]);
-      if (high < 0 || low < 0) {
+      const int byte = hex_byte(escaped);
+      if (byte < 0) {
         fail("in " + std::string(what) + " a '%' is followed by two hexadecimal digits");
       }
-      c = static_cast<char>(high * 16 + low);
+      c = static_cast<char>(byte);
       escaped.remove_prefix(2);
     }
     // A C string, such as a path, would end there.

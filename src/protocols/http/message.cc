@@ -2,18 +2,13 @@
 
 #include <algorithm>
 
+#include "core/ascii.h"
+
 namespace sluice::http {
-namespace {
-
-char in_small(char c) {
-  return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
-}
-
-}  // namespace
 
 bool equals_ignoring_case(std::string_view a, std::string_view b) {
   return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), [](char x, char y) {
-           return in_small(x) == in_small(y);
+           return to_small(x) == to_small(y);
          });
 }
 

@@ -1,10 +1,10 @@
 #include "protocols/http/query.h"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <string>
 
+#include "core/ascii.h"
 #include "protocols/http/message.h"
 
 namespace sluice::http {
@@ -12,7 +12,6 @@ namespace {
 
 /// As decode_percent(), but nothing if '%' is not followed by two digits.
 std::optional<std::string_view> try_decode(std::string_view text, bool is_query, Arena& arena) {
-  constexpr int kHexadecimal = 16;
   if (text.find_first_of(is_query ? "%+" : "%") == std::string_view::npos) return text;
   char* const begin = arena.allocate(text.size());
   char* to = begin;
@@ -20,11 +19,8 @@ std::optional<std::string_view> try_decode(std::string_view text, bool is_query,
     if (text[i] == '+' && is_query) {
       *to++ = ' ';
     } else if (text[i] == '%') {
-      unsigned char byte = 0;
-      const char* const digits = text.data() + i + 1;
-      const char* const end = text.data() + std::min(i + 3, text.size());
-      const auto [stop, error] = std::from_chars(digits, end, byte, kHexadecimal);
-      if (error != std::errc{} || stop != digits + 2) return std::nullopt;
+      const int byte = hex_byte(text.substr(i + 1));
+      if (byte < 0) return std::nullopt;
       *to++ = static_cast<char>(byte);
       i += 2;
     } else {

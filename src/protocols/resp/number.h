@@ -4,13 +4,10 @@
 #include <optional>
 #include <string_view>
 
+#include "core/ascii.h"
 #include "core/read_number.h"
 
 namespace sluice::resp {
-
-constexpr bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
 
 /// A decimal integer of 64 bits and nothing else: digits, with at most one '-' or '+' before them.
 inline std::optional<std::int64_t> parse_integer(std::string_view text) {

@@ -4,6 +4,7 @@
 #include <limits>
 #include <optional>
 
+#include "core/ascii.h"
 #include "protocols/resp/number.h"
 
 namespace sluice::resp {
@@ -27,13 +28,6 @@ constexpr bool ends_word(char c) {
   return c == ' ' || c == '\n' || c == '\r' || c == '\t';
 }
 
-constexpr int hex_value(char c) {
-  if (is_digit(c)) return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
 // Reads what follows a backslash inside double quotes, from `at`; leaves `at` behind it.
 char unescape(std::string_view line, std::size_t& at) {
   const char c = line[at++];
@@ -49,8 +43,7 @@ char unescape(std::string_view line, std::size_t& at) {
     case 'a':
       return '\a';
     case 'x':
-      if (at + 1 < line.size() && hex_value(line[at]) >= 0 && hex_value(line[at + 1]) >= 0) {
-        const int byte = hex_value(line[at]) * 16 + hex_value(line[at + 1]);
+      if (const int byte = hex_byte(line.substr(at)); byte >= 0) {
         at += 2;
         return static_cast<char>(byte);
       }

@@ -8,7 +8,7 @@
 #include <span>
 #include <string_view>
 
-#include "protocols/resp/number.h"
+#include "core/ascii.h"
 
 namespace sluice::resp {
 

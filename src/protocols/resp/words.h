@@ -5,17 +5,12 @@
 #include <string>
 #include <string_view>
 
+#include "core/ascii.h"
+
 namespace sluice::resp {
 
 /// How much of a client's text an error quotes at most, as in Redis.
 inline constexpr std::size_t kMaxQuotedBytes = 128;
-
-constexpr char to_capital(char c) {
-  return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c;
-}
-constexpr char to_small(char c) {
-  return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
-}
 
 /// A command's name as Redis writes it in errors and descriptions.
 inline std::string in_small_letters(std::string_view capitals) {

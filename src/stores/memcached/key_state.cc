@@ -16,8 +16,6 @@ namespace sluice::memcached {
 namespace {
 
 constexpr std::size_t kIdBytes = 8;
-// A lease ends at most kMaxDurationNs after the last instant.
-constexpr Instant kLastLeaseEnd = kEndOfTime - 1 + kMaxDurationNs;
 
 constexpr char kVersion = 1;
 constexpr char kBlockedVersion = 2;
@@ -154,8 +152,8 @@ void PartState::read_as<PermitList>(ValueReader& reader) {
   permits_.resize(reader.number(reader.bytes_left() / (1 + kIdBytes)));
   Instant before = 0;
   for (PermitEntry& permit : permits_) {
-    permit.expires_ns = before + static_cast<std::int64_t>(reader.number(
-                                     static_cast<std::uint64_t>(kLastLeaseEnd - before)));
+    permit.expires_ns = before + static_cast<std::int64_t>(
+                                     reader.number(static_cast<std::uint64_t>(kLastEnd - before)));
     permit.id = reader.bytes(kIdBytes);
     if (permit.id == 0) reader.fail();
     if (reader.failed()) break;
@@ -229,7 +227,7 @@ bool KeyState::read(std::string_view value, const LimitDefinition& asked) {
   ValueReader reader(hashed.substr(1));
   Instant until = 0;
   if (blocked) {
-    until = static_cast<Instant>(reader.number(kLastBlock));
+    until = static_cast<Instant>(reader.number(kLastEnd));
     if (until == 0) return false;
   }
   const std::string_view expression = reader.text(reader.number(reader.bytes_left()));

@@ -5,13 +5,10 @@
 #include <variant>
 
 #include "core/arithmetic.h"
-#include "core/block.h"
+#include "core/instant.h"
 
 namespace sluice::memory {
 namespace {
-
-// The last instant at which a permit can expire.
-constexpr Instant kLastExpiry = kEndOfTime - 1 + kMaxDurationNs;
 
 // How many integers a state of fixed size is.
 template <class State>
@@ -66,7 +63,7 @@ bool is_permit_list(const std::vector<PermitEntry>& permits) {
   Instant before = 0;
   return std::ranges::all_of(permits, [&](const PermitEntry& permit) {
     const bool follows =
-        permit.expires_ns >= before && permit.expires_ns <= kLastExpiry && permit.id != 0;
+        permit.expires_ns >= before && permit.expires_ns <= kLastEnd && permit.id != 0;
     before = permit.expires_ns;
     return follows;
   });
@@ -154,7 +151,7 @@ void write_key(Parts parts, Cell key, ByteWriter& output) {
 
 bool read_key(Parts parts, ByteReader& input, KeyImage& image) {
   image.blocked_until = input.take<Instant>();
-  bool valid = image.blocked_until >= 0 && image.blocked_until <= kLastBlock;
+  bool valid = image.blocked_until >= 0 && image.blocked_until <= kLastEnd;
   for (std::size_t i = 0; i < parts.size() && valid; ++i) {
     valid = visit_part(parts, i, [&]<class A>(const typename A::Params&) {
       return read_part<A>(input, image.parts[i]);

@@ -245,7 +245,7 @@ Instant Table::unblock(Place place) {
   Cell* const cell = place.shard->find(place.tag);
   if (cell == nullptr) return 0;
   const Instant until = blocked_until(*cell);
-  end_block(records, *cell, kLastBlock);
+  end_block(records, *cell, kLastEnd);
   return until;
 }
 
