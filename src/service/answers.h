@@ -28,13 +28,9 @@ class ReplyWriter {
   /// Appends the reply to the requests of a batch that is asked together: the answer to all, and
   /// the decision of each part. `slot` is that of the first.
   virtual void write_together(const ReplySlot& slot, const Decision& whole,
-                              std::span<const Decision> /*parts*/, std::string& output) {
-    write_decisions({&slot, 1}, {&whole, 1}, output);
-  }
+                              std::span<const Decision> parts, std::string& output) = 0;
   /// Appends the reply to such requests where they cannot be asked together; `why` is a sentence.
-  virtual void write_refused(const ReplySlot& slot, std::string_view why, std::string& output) {
-    write_unavailable(slot, why, output);
-  }
+  virtual void write_refused(const ReplySlot& slot, std::string_view why, std::string& output) = 0;
 
  protected:
   ~ReplyWriter() = default;

@@ -85,6 +85,11 @@ class CheckHandler final : public StreamHandler, private ReplyWriter {
     output += "error: " + std::string(why) + "\n";
   }
 
+  // No line asks for several decisions together.
+  void write_together(const ReplySlot&, const Decision&, std::span<const Decision>,
+                      std::string&) override {}
+  void write_refused(const ReplySlot&, std::string_view, std::string&) override {}
+
   const std::shared_ptr<ServerContext> server_;
   ThreadContext& context_;
   const Wake wake_;

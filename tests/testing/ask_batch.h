@@ -17,6 +17,9 @@ class NoReplies final : public ReplyWriter {
   void write_decisions(std::span<const ReplySlot>, std::span<const Decision>,
                        std::string&) override {}
   void write_unavailable(const ReplySlot&, std::string_view, std::string&) override {}
+  void write_together(const ReplySlot&, const Decision&, std::span<const Decision>,
+                      std::string&) override {}
+  void write_refused(const ReplySlot&, std::string_view, std::string&) override {}
 };
 
 /// Has what was added to the thread's batch decided, also by a store that answers when it is told.
