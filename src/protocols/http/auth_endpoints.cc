@@ -31,8 +31,8 @@ struct AuthQuery {
   std::string_view required = {};
   std::string_view style = {};
   std::int64_t cost = 1;
-  int allow_status = kStatusNoContent;
-  int deny_status = kStatusTooMany;
+  int allow_status = 204;
+  int deny_status = 429;
 };
 
 int read_status(std::string_view name, std::string_view value, int one, int other) {
@@ -75,9 +75,9 @@ AuthQuery read_query(std::string_view text, Arena& arena) {
     } else if (name == "cost") {
       query.cost = read_cost(value);
     } else if (name == "deny_status") {
-      query.deny_status = read_status(name, value, kStatusForbidden, kStatusTooMany);
+      query.deny_status = read_status(name, value, 403, 429);
     } else if (name == "allow_status") {
-      query.allow_status = read_status(name, value, kStatusOk, kStatusNoContent);
+      query.allow_status = read_status(name, value, 200, 204);
     } else if (name == "headers") {
       query.style = value;
     } else if (name == "require") {
@@ -191,7 +191,7 @@ void run_auth(RequestContext& context) {
 void run_auth_path(RequestContext& context) {
   const std::string_view rest = context.message.target.substr(kAuthPath.size());
   const std::size_t end = std::min(rest.find_first_of("/?"), rest.size());
-  AuthQuery query{.allow_status = kStatusOk};
+  AuthQuery query{.allow_status = 200};
   query.limits.push_back(decode_percent(rest.substr(0, end), false, *context.thread.arena));
   const std::string_view original = rest.substr(end);
   ask_auth(context, query, OriginalRequest(context, original.empty() ? "/" : original));

@@ -15,19 +15,14 @@
 
 namespace sluice::http {
 
-/// The state that all connections of HTTP share. Thread-safe.
-struct SharedState {
-  Reservations reservations;
-};
-
 /// The state that HTTP's connections of one serving thread share. Not thread-safe.
 struct ThreadState {
   /// `protocol`: the name under which its connections are counted.
   ThreadState(std::shared_ptr<ServerContext> server_context, std::size_t thread,
-              std::shared_ptr<SharedState> shared_state, std::string_view protocol)
+              std::shared_ptr<Reservations> all_reservations, std::string_view protocol)
       : server(std::move(server_context)),
         context(server->thread(thread)),
-        shared(std::move(shared_state)),
+        reservations(std::move(all_reservations)),
         counters(server->protocol(protocol)) {}
 
   /// Takes the server's present rules.
@@ -45,7 +40,7 @@ struct ThreadState {
 
   const std::shared_ptr<ServerContext> server;
   ThreadContext& context;
-  const std::shared_ptr<SharedState> shared;
+  const std::shared_ptr<Reservations> reservations;  // Of all threads.
   ProtocolCounters& counters;
   std::unique_ptr<Arena> arena = std::make_unique<Arena>();  // Of the batch in hand.
   DateText date;

@@ -14,7 +14,7 @@ Handler::Handler(std::shared_ptr<ThreadState> thread, Peer peer, Wake wake)
       counted_(thread_->counters),
       wake_(std::move(wake)),
       peer_(std::move(peer)),
-      replies_(thread_->server->store(), thread_->date, thread_->shared->reservations) {
+      replies_(thread_->server->store(), thread_->date, *thread_->reservations) {
   thread_->update_rules();
   note_trust();
 }
@@ -143,9 +143,7 @@ void Handler::on_end(EndReason why, std::string& output) {
   const Problem problem =
       why == EndReason::kLate
           ? Problem{.status = 408, .detail = "the rest of the request has not come in time"}
-          : Problem{.status = kStatusUnavailable,
-                    .detail = std::string(kNoMemoryText),
-                    .retry_after_s = 1};
+          : Problem{.status = 503, .detail = std::string(kNoMemoryText), .retry_after_s = 1};
   write_problem(output, {.closes = true}, date(), problem);
 }
 
@@ -159,10 +157,10 @@ namespace {
 
 MakeHandler make_handlers(const std::shared_ptr<ServerContext>& server, std::string_view protocol,
                           bool is_at_admin) {
-  const auto shared = std::make_shared<SharedState>();
+  const auto reservations = std::make_shared<Reservations>();
   std::vector<std::shared_ptr<ThreadState>> threads;
   for (std::size_t i = 0; i < server->threads(); ++i) {
-    threads.push_back(std::make_shared<ThreadState>(server, i, shared, protocol));
+    threads.push_back(std::make_shared<ThreadState>(server, i, reservations, protocol));
   }
   return [threads = std::move(threads), is_at_admin](AcceptedStream stream) {
     const std::shared_ptr<ThreadState>& thread = threads[stream.thread];

@@ -133,8 +133,7 @@ void run_reserve(RequestContext& context) {
   members.end();
   const SharedLimit& limit = find_limit(thread, name);
   require_kind(*limit, request);
-  auto place =
-      thread.shared->reservations.take_place(request.key.size(), thread.server->store().now());
+  auto place = thread.reservations->take_place(request.key.size(), thread.server->store().now());
   if (!place) {
     throw Problem{.status = 503,
                   .detail = "this server has no room for the reservation: it holds at most " +
@@ -157,7 +156,7 @@ void run_commit(RequestContext& context) {
   const std::int64_t actual = members.integer("cost", {});
   members.end();
   const Instant now = thread.server->store().now();
-  auto [found, reserved, commit] = thread.shared->reservations.begin_commit(name, now);
+  auto [found, reserved, commit] = thread.reservations->begin_commit(name, now);
   switch (found) {
     case Reservations::Found::kHeld:
       break;

@@ -211,11 +211,9 @@ void DecisionReplies::write(ReplyDetail& detail, const Decision& whole,
                            .headers = headers});
   }
   write_body(detail, whole, parts);
-  write_response(output, detail.options, date,
-                 {.status = is_denied ? kStatusTooMany : kStatusOk,
-                  .content_type = kJson,
-                  .body = body_,
-                  .headers = headers});
+  write_response(
+      output, detail.options, date,
+      {.status = is_denied ? 429 : 200, .content_type = kJson, .body = body_, .headers = headers});
 }
 
 void DecisionReplies::write_body(ReplyDetail& detail, const Decision& whole,

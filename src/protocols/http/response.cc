@@ -41,13 +41,13 @@ void write_response(std::string& output, const ResponseOptions& options, std::st
   output.append("HTTP/1.1 ");
   append_number(output, response.status);
   output.append(" ").append(reason_of(response.status)).append("\r\n");
-  if (response.status == kStatusContinue) {
+  if (response.status == 100) {
     output.append("\r\n");
     return;
   }
   append_header(output, "Date", date);
   if (!response.content_type.empty()) append_header(output, "Content-Type", response.content_type);
-  if (response.status != kStatusNoContent) {
+  if (response.status != 204) {
     output.append("Content-Length: ");
     append_number(output, response.body.size());
     output.append("\r\n");

@@ -12,14 +12,6 @@
 
 namespace sluice::http {
 
-// The statuses that the code names.
-inline constexpr int kStatusContinue = 100;
-inline constexpr int kStatusOk = 200;
-inline constexpr int kStatusNoContent = 204;
-inline constexpr int kStatusForbidden = 403;
-inline constexpr int kStatusTooMany = 429;
-inline constexpr int kStatusUnavailable = 503;
-
 inline constexpr std::string_view kJson = "application/json";
 inline constexpr std::string_view kProblemJson = "application/problem+json";
 

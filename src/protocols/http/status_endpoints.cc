@@ -48,7 +48,7 @@ void run_health(RequestContext& context) {
 void run_ready(RequestContext& context) {
   const ServerContext& server = *context.thread.server;
   if (server.is_draining()) {
-    return respond_json(context, R"({"status":"draining"})", kStatusUnavailable);
+    return respond_json(context, R"({"status":"draining"})", 503);
   }
   // Any client may ask this, so the answer does not say why the store is lost; the log does.
   const bool is_lost = health(server.store()).state == StoreHealth::State::kDown;
