@@ -147,6 +147,31 @@ void DecisionReplies::note_answers(const ReplyDetail& detail, const Decision& wh
   }
 }
 
+// The headers that tell the noted answers.
+std::vector<HttpHeader> DecisionReplies::limit_headers(HeaderStyle style,
+                                                       const Decision& whole) const {
+  const std::chrono::system_clock::time_point now{
+      std::chrono::duration_cast<std::chrono::system_clock::duration>(
+          std::chrono::nanoseconds(store_.now()))};
+  // The decision of an override has no numbers for the headers.
+  const auto is_override = [](const auto& answer) {
+    return answer.second.source == Source::kOverride;
+  };
+  if (std::ranges::none_of(answers_, is_override)) return http_headers(answers_, style, now);
+  Answers told;
+  std::ranges::remove_copy_if(answers_, std::back_inserter(told), is_override);
+  std::vector<HttpHeader> headers = http_headers(told, style, now);
+  const auto denies = [](const auto& answer) { return !answer.second.allowed; };
+  if (!whole.allowed && std::ranges::none_of(told, denies)) {
+    headers.push_back({"Cache-Control", "no-store"});
+  }
+  // What an override denies is never admitted, however long the others make the client wait.
+  if (whole.retry_after == kNever) {
+    std::erase_if(headers, [](const auto& header) { return header.name == "Retry-After"; });
+  }
+  return headers;
+}
+
 void DecisionReplies::write(ReplyDetail& detail, const Decision& whole,
                             std::span<const Decision> parts, std::string& output) {
   if (detail.form == Form::kResult) {
@@ -177,28 +202,7 @@ void DecisionReplies::write(ReplyDetail& detail, const Decision& whole,
   std::vector<HttpHeader> headers;
   if (tells_limits) {
     note_answers(detail, whole, parts);
-    const std::chrono::system_clock::time_point now{
-        std::chrono::duration_cast<std::chrono::system_clock::duration>(
-            std::chrono::nanoseconds(store_.now()))};
-    // The decision of an override has no numbers for the headers.
-    const auto has_numbers = [](const auto& answer) {
-      return answer.second.source != Source::kOverride;
-    };
-    if (std::ranges::all_of(answers_, has_numbers)) {
-      headers = http_headers(answers_, detail.style, now);
-    } else {
-      Answers told;
-      std::ranges::copy_if(answers_, std::back_inserter(told), has_numbers);
-      headers = http_headers(told, detail.style, now);
-      const auto denies = [](const auto& answer) { return !answer.second.allowed; };
-      if (!whole.allowed && std::ranges::none_of(told, denies)) {
-        headers.push_back({"Cache-Control", "no-store"});
-      }
-      // What an override denies is never admitted, however long the others make the client wait.
-      if (whole.retry_after == kNever) {
-        std::erase_if(headers, [](const auto& header) { return header.name == "Retry-After"; });
-      }
-    }
+    headers = limit_headers(detail.style, whole);
   }
   const bool is_denied = tells_limits && !whole.allowed;
   if (detail.form == Form::kAuth) {

@@ -95,6 +95,7 @@ class DecisionReplies final : public ReplyWriter {
   void write_denial_body(const ReplyDetail& detail, const Decision& whole);
   void note_answers(const ReplyDetail& detail, const Decision& whole,
                     std::span<const Decision> parts);
+  std::vector<HttpHeader> limit_headers(HeaderStyle style, const Decision& whole) const;
   void write_unavailable_for(ReplyDetail& detail, std::string_view why, std::string& output);
   void write_problem_for(const ReplyDetail& detail, const Problem& problem, const ProblemType& type,
                          std::string& output);
