@@ -63,12 +63,12 @@ void LeaseKeeper::arm() {
   if (due == TimerQueue::kEndOfTime || (armed_ && armed_->when <= due)) return;
   if (armed_) timer_->cancel(*armed_);
   armed_ = timer_->at(due, [weak = weak_from_this()] {
-    if (const auto keeper = weak.lock()) keeper->look_after();
+    if (const auto keeper = weak.lock()) keeper->renew_due();
   });
 }
 
 // On the timer thread: renews the leases that are due, and gives up those that have expired.
-void LeaseKeeper::look_after() {
+void LeaseKeeper::renew_due() {
   Leases due;
   Leases late;
   {

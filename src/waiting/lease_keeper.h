@@ -66,7 +66,7 @@ class LeaseKeeper : public std::enable_shared_from_this<LeaseKeeper> {
   void unschedule(Lease& lease);
   void arm();
 
-  void look_after();
+  void renew_due();
   void renew(Leases leases);
   void settle(const Leases& leases, TimePoint sent, std::span<const Decision> answers);
   void release(const Lease& lease);

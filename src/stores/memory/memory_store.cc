@@ -135,7 +135,7 @@ void MemoryStore::decide_all(std::span<const Request> requests, Instant now, Dec
   }
   if (now == kStoreTime) now = clock_.now();
   const ShardLocks locks(members);
-  for (const Member& member : members) table_.look_after(*member.place.shard, now);
+  for (const Member& member : members) table_.sweep_if_due(*member.place.shard, now);
   decision = table_.decide_together(members, now);
 }
 

@@ -243,18 +243,18 @@ class alignas(64) Shard {
   /// Frees the lines; the caller has released the cells.
   void release(Budget& budget);
 
-  /// Whether it is time for Table::look_after(): find() has been asked some times for another tag
+  /// Whether it is time for Table::sweep_if_due(): find() has been asked some times for another tag
   /// than before, or much of the records has been freed.
   bool is_due() const { return is_due_; }
 
-  /// What Table::look_after() has seen lately.
+  /// What Table::sweep_if_due() has seen lately.
   struct Sample {
     Instant since = 0;
     std::uint32_t keys = 0;
     std::uint32_t fresh = 0;
   };
   Sample sample;
-  void looked_after() { is_due_ = false; }
+  void clear_due() { is_due_ = false; }
 
  private:
   static constexpr std::uint32_t kMostPerLine = 3;

@@ -141,7 +141,7 @@ template <class A>
 }
 
 void Table::decide(Place place, const Request& request, Instant now, Decision& decision) {
-  look_after(*place.shard, now);
+  sweep_if_due(*place.shard, now);
   const auto& parts = request.limit->parts;
   const Operation operation = request.operation;
   if (parts.size() > 1 || operation != Operation::kTake || !request.parts.empty()) [[unlikely]] {

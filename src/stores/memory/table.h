@@ -97,9 +97,9 @@ class Table {
 
   /// If it is time for that, examines one line, and frees memory if most of the keys examined
   /// lately were fresh. Needs the shard's lock.
-  void look_after(Shard& shard, Instant now) {
+  void sweep_if_due(Shard& shard, Instant now) {
     if (shard.is_due()) [[unlikely]]
-      examine(shard, now);
+      sample_and_sweep(shard, now);
   }
 
   /// See MemoryStore::set_used(). If there is no room, nothing counts of the replaced parts, or
@@ -187,7 +187,7 @@ class Table {
   bool grow_at_others_expense(Shard& shard, Instant now, std::span<const Tag> pinned);
   /// Whether at least a quarter of some keys of the shard are fresh.
   bool is_worth_sweeping(Shard& shard, Instant now);
-  void examine(Shard& shard, Instant now);
+  void sample_and_sweep(Shard& shard, Instant now);
   void must_forget() const;
   /// Makes room for one more key in the shard. Returns false if it cannot.
   bool make_room_for_key(Shard& shard, Tag tag, Instant now, std::span<const Tag> pinned);

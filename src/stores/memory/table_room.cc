@@ -103,8 +103,8 @@ bool Table::is_worth_sweeping(Shard& shard, Instant now) {
   return 4 * fresh >= keys;
 }
 
-void Table::examine(Shard& shard, Instant now) {
-  shard.looked_after();
+void Table::sample_and_sweep(Shard& shard, Instant now) {
+  shard.clear_due();
   shard.shrink_records(budget_);
   if (!options_.forget) return;
   Shard::Sample& sample = shard.sample;

@@ -31,7 +31,7 @@ class ClusterRouter final : public RedisRouter {
         slots_(kSlots),
         drop_(worker.context(), [this] { drop_others(); }),
         ask_(worker.context(), [this] {
-          if (in_doubt_ && !asking_) ask_next();
+          if (map_is_stale_ && !asking_) ask_next();
         }) {
     for (const Endpoint& seed : options.servers) add(seed);
     ask_soon();
@@ -52,7 +52,7 @@ class ClusterRouter final : public RedisRouter {
     ClusterNode* const node = node_at(from.endpoint(), error.host, error.port);
     if (error.kind == ServerError::Kind::kMoved) {
       slots_[error.slot] = node;
-      in_doubt_ = true;
+      map_is_stale_ = true;
       pauses_ = Backoff(kPauses);
       ask_.set_at(asked_at_ + kPauses.least);
     }
@@ -65,19 +65,19 @@ class ClusterRouter final : public RedisRouter {
     return {.connection = &node->connection(error.slot)};
   }
 
-  bool doubt(Connection&, std::string_view) override {
+  bool refresh_routes(Connection&, std::string_view) override {
     ask_soon();
     return true;
   }
 
   void on_up(Connection& connection) override {
     RedisRouter::on_up(connection);
-    if (in_doubt_ && !asking_) ask(connection);
+    if (map_is_stale_ && !asking_) ask(connection);
   }
 
   void on_down(Connection& connection, std::string_view why) override {
     error_ = why;
-    in_doubt_ = true;
+    map_is_stale_ = true;
     // Once an attempt to reach it has failed, another node may have taken its place.
     if (connection.is_broken()) ask_soon();
     if (!known_) route_again({});
@@ -137,7 +137,7 @@ class ClusterRouter final : public RedisRouter {
   }
 
   void ask_soon() {
-    in_doubt_ = true;
+    map_is_stale_ = true;
     if (!asking_ && !ask_.is_set()) ask_.set(kPauses.least);
   }
 
@@ -173,10 +173,10 @@ class ClusterRouter final : public RedisRouter {
             }
           }
           const auto random = static_cast<std::uint32_t>(random_());
-          if (in_doubt_) {
+          if (map_is_stale_) {
             ask_.set_at(asked_at_ + pauses_.after_failure(random));
           } else {
-            ask_.cancel();  // If there is another doubt soon, the node that caused it is asked.
+            ask_.cancel();  // If it is stale again soon, the node that said so is asked.
           }
         });
     asking_ = true;
@@ -216,31 +216,31 @@ class ClusterRouter final : public RedisRouter {
     }
     known_ = true;
     worker().monitor().set_obstacle({});
-    in_doubt_ = has_slot(nullptr);
+    map_is_stale_ = has_slot(nullptr);
     // Requests that wait for nodes without a slot are routed again.
     RequestList waiting;
     for (auto& [name, node] : nodes_) {
       if (has_slot(&node)) {
-        in_doubt_ = in_doubt_ || node.has_broken();
+        map_is_stale_ = map_is_stale_ || node.has_broken();
         continue;
       }
       node.return_waiting(waiting);
       if (node.kept_until == Clock::time_point::max()) keep(node);
     }
-    if (slots_ != before || !in_doubt_) pauses_ = Backoff(kPauses);
+    if (slots_ != before || !map_is_stale_) pauses_ = Backoff(kPauses);
     route_again(std::move(waiting));
   }
 
   const Clock::duration keep_ = std::max<Clock::duration>(options().deadline, kKeep);
   std::map<std::string, ClusterNode> nodes_;  // By address.
   std::vector<ClusterNode*> slots_;
-  IoTimer drop_;             // When the next node without a slot is to go.
-  bool known_ = false;       // The map has been read once.
-  bool is_refused_ = false;  // All nodes have answered, and not with a map.
-  bool in_doubt_ = true;     // It should be read again.
+  IoTimer drop_;              // When the next node without a slot is to go.
+  bool known_ = false;        // The map has been read once.
+  bool is_refused_ = false;   // All nodes have answered, and not with a map.
+  bool map_is_stale_ = true;  // It should be read again.
   bool asking_ = false;
   Clock::time_point asked_at_;
-  IoTimer ask_;              // When to ask for the map, while it is in doubt.
+  IoTimer ask_;              // When to ask for the map, while it is stale.
   Backoff pauses_{kPauses};  // Between two questions for it.
   std::mt19937 random_{std::random_device{}()};
   std::size_t asked_ = 0;

@@ -126,7 +126,7 @@ class Importer {
   const std::string key_of_other_ = key_of(cluster_, from_);
 };
 
-// Its connection is lost, which makes the map doubtful: it is read from that node, before the node
+// Its connection is lost, which makes the map stale: it is read from that node, before the node
 // answers anything else. No other is asked, which may be held up.
 void read_map_from(const RedisServer& node, Limited& limited, const std::string& key_there) {
   const long asked = calls(node, "cluster|slots");
@@ -176,7 +176,7 @@ TEST(RedisStoreOnACluster, KeepsANodeThatHandsOverItsLastSlot) {
   RedisServer& leaving = importer.node();
   importer.end_move();
   const std::string& key_there = importer.key_of_other();
-  // Its first map is right: no redirection makes it doubtful, after which the node that holds the
+  // Its first map is right: no redirection makes it stale, after which the node that holds the
   // call up might be asked for it.
   Limited limited(options_for_node(leaving, 5s), "fixed_window 9/24h");
   limited.check(key_there, 0);

@@ -25,7 +25,7 @@ class SingleRouter final : public RedisRouter {
   Route find(std::uint16_t slot) override { return {.connection = &node_.connection(slot)}; }
   // If the server says that it is a replica, a new connection may lead to the primary: after a
   // failover the host name or the load balancer may lead to another server.
-  bool doubt(Connection& connection, std::string_view said) override {
+  bool refresh_routes(Connection& connection, std::string_view said) override {
     if (read_server_error(said).kind == ServerError::Kind::kReadOnly) {
       connection.reconnect(connection.name() + ": " + std::string(said));
     }
@@ -52,7 +52,7 @@ std::unique_ptr<RedisRouter> make_router(const RedisOptions& options, RemoteWork
 RedisRouter::RedisRouter(const RedisOptions& options, RemoteWorker& worker)
     : options_(options),
       worker_(worker),
-      nowhere_("redis", options.deadline),
+      unknown_server_("redis", options.deadline),
       later_(worker.context(), [this] {
         retried_at_ = RemoteWorker::Clock::now();
         take_all(retried_later_);
@@ -126,7 +126,8 @@ std::string_view RedisRouter::expire(PendingRequest& request) {
   if (!request.is_late) Connection::abandon(request);
   if (request.refusal != nullptr) return *request.refusal;
   const Route route = find(request.slot);
-  return route.connection != nullptr ? route.connection->late_error() : nowhere_.late_error();
+  return route.connection != nullptr ? route.connection->late_error()
+                                     : unknown_server_.late_error();
 }
 
 // What it says of the cluster holds for the next requests, even if it came too late for its own.
@@ -134,7 +135,7 @@ void RedisRouter::on_error(Connection& connection, std::string_view text) {
   using Kind = ServerError::Kind;
   const ServerError error = read_server_error(text);
   if (error.kind == Kind::kMoved) redirect(error, connection);
-  if (error.kind == Kind::kClusterDown) doubt(connection, text);
+  if (error.kind == Kind::kClusterDown) refresh_routes(connection, text);
 }
 
 void RedisRouter::on_refused(PendingRequest& request, Connection& connection,
@@ -144,10 +145,11 @@ void RedisRouter::on_refused(PendingRequest& request, Connection& connection,
   const ServerError error = read_server_error(text);
   const Kind kind = error.kind;
   request.is_again = true;
-  const bool is_doubtful = kind == Kind::kClusterDown || kind == Kind::kReadOnly;
+  const bool routes_are_stale = kind == Kind::kClusterDown || kind == Kind::kReadOnly;
   const bool is_redirected = kind == Kind::kMoved || kind == Kind::kAsk;
   const bool may_be_retried = kind == Kind::kTryAgain || kind == Kind::kBusy ||
-                              kind == Kind::kLoading || (is_doubtful && doubt(connection, text));
+                              kind == Kind::kLoading ||
+                              (routes_are_stale && refresh_routes(connection, text));
   if (request.is_late && (is_redirected || kind == Kind::kNoScript)) {
     worker_.fail(request, text);  // It was late, and not refused.
   } else if (is_redirected) {

@@ -66,7 +66,7 @@ class RedisRouter : public Router, public ConnectionListener {
   /// A server has sent the error `said` (kClusterDown or kReadOnly), so the known routes may be
   /// wrong: the router asks for them again. Returns whether the refused request should be routed
   /// again; if not, it fails.
-  virtual bool doubt(Connection& connection, std::string_view said) = 0;
+  virtual bool refresh_routes(Connection& connection, std::string_view said) = 0;
 
   /// Why there are no routes: the server has answered with the error `said` to what only a server
   /// of this kind ("sentinel") understands.
@@ -86,7 +86,7 @@ class RedisRouter : public Router, public ConnectionListener {
 
   const RedisOptions& options_;
   RemoteWorker& worker_;
-  const ServerHealth nowhere_;  // Names no server: for requests whose server is not known yet.
+  const ServerHealth unknown_server_;  // For requests whose server is not known yet.
   std::vector<Connection*> touched_;   // They were given requests since the last flush().
   RequestList waiting_;                // They wait until it is known which server has their key.
   RequestList retried_later_;          // A server has said that it cannot answer them now.

@@ -48,7 +48,7 @@ class SentinelRouter final : public RedisRouter {
     return {.error = sentinel_error_};
   }
 
-  bool doubt(Connection& connection, std::string_view) override {
+  bool refresh_routes(Connection& connection, std::string_view) override {
     connection.reconnect(connection.name() + " is not the primary");
     return true;
   }
@@ -70,7 +70,7 @@ class SentinelRouter final : public RedisRouter {
       return set_error(std::string(why));
     }
     trying_ = false;
-    doubt_others();
+    ping_primary();
     // At once, unless each of several connections is lost, or an attempt fails again and again.
     watch_.set_at(asked_at_ + kAskAgain);
   }
@@ -108,7 +108,7 @@ class SentinelRouter final : public RedisRouter {
 
   // Sends a command on each connection of the primary: an idle connection would not notice that the
   // primary's machine has vanished, and would count as up for ever.
-  void doubt_others() {
+  void ping_primary() {
     for (auto& connection : primary_->connections()) {
       if (!connection->is_up()) continue;
       connection->add_control(command_of({"PING"}), [](const Reply*) {});
