@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "core/ascii.h"
 #include "core/utf8.h"
 
 namespace sluice {
@@ -28,14 +29,6 @@ bool is_unsafe(std::uint32_t value) {
   return value < 0x20 || (value >= 0x7F && value < 0xA0) || value == 0xAD || value == 0x61C ||
          (value >= 0x200B && value <= 0x200F) || (value >= 0x2028 && value <= 0x202E) ||
          (value >= 0x2060 && value <= 0x206F) || value == 0xFEFF || value >= 0xE0000;
-}
-
-std::string hex(std::uint32_t value, std::size_t digits) {
-  std::string out(digits, '0');
-  for (std::size_t i = digits; i > 0; --i, value >>= 4) {
-    out[i - 1] = "0123456789abcdef"[value & 0xF];
-  }
-  return out;
 }
 
 void append_json_escape(std::string& out, std::uint32_t value) {

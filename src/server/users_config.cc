@@ -7,20 +7,21 @@
 #include <string_view>
 #include <utility>
 
+#include "core/ascii.h"
+
 namespace sluice {
 namespace {
 
 constexpr std::size_t kMaxUsers = 1'000;
 constexpr std::string_view kHash = "sha256:";
 constexpr std::size_t kHashDigits = 64;
-constexpr std::string_view kHexadecimal = "0123456789abcdef";
 
 std::string read_hash(const YamlFile& file, const YamlMember& member) {
   const std::string text = file.text(member, "sha256:…");
   const std::string_view digits =
       std::string_view(text).substr(std::min(text.size(), kHash.size()));
   if (!text.starts_with(kHash) || digits.size() != kHashDigits ||
-      digits.find_first_not_of(kHexadecimal) != std::string_view::npos) {
+      digits.find_first_not_of(kHexDigits) != std::string_view::npos) {
     file.fail_value(member,
                     "'token' must be sha256: and 64 hexadecimal digits, as sluice token prints it");
   }

@@ -3,27 +3,18 @@
 #include <openssl/crypto.h>
 
 #include <algorithm>
-#include <array>
 #include <cassert>
-#include <charconv>
 
+#include "core/ascii.h"
+#include "core/read_number.h"
 #include "service/access.h"
 #include "waiting/requests.h"
 
 namespace sluice::http {
 namespace {
 
-constexpr int kHexadecimal = 16;
 constexpr std::size_t kDigits = 16;
 constexpr std::size_t kSecretDigits = 32;
-
-void append_digits(std::string& text, std::uint64_t number) {
-  std::array<char, kDigits> digits;
-  const auto end =
-      std::to_chars(digits.data(), digits.data() + digits.size(), number, kHexadecimal).ptr;
-  const auto size = static_cast<std::size_t>(end - digits.data());
-  text.append(kDigits - size, '0').append(digits.data(), size);
-}
 
 struct Name {
   std::uint64_t server = 0;
@@ -35,9 +26,7 @@ struct Name {
 bool read_name(std::string_view text, Name& name) {
   if (text.size() != 2 * (kDigits + 1) + kSecretDigits) return false;
   for (std::uint64_t* const number : {&name.server, &name.number}) {
-    const char* const end = text.data() + kDigits;
-    const auto [stop, error] = std::from_chars(text.data(), end, *number, kHexadecimal);
-    if (error != std::errc{} || stop != end || *end != '.') return false;
+    if (!read_number(text.substr(0, kDigits), *number, 16) || text[kDigits] != '.') return false;
     text.remove_prefix(kDigits + 1);
   }
   name.secret = text;
@@ -55,9 +44,7 @@ bool are_equal(std::string_view a, std::string_view b) {
 Reservations::Reservations() : server_(new_permit_id()), secrets_(make_token()) {}
 
 std::string Reservations::secret_of(std::uint64_t number) const {
-  std::string text;
-  append_digits(text, number);
-  return secrets_.key(text);
+  return secrets_.key(hex(number, kDigits));
 }
 
 std::optional<Reservations::Place> Reservations::take_place(std::size_t key_bytes, Instant now) {
@@ -98,10 +85,7 @@ std::string Reservations::hold(Place place, Reserved reserved, Instant now) {
       expiries_.push_back({expires, number});
     }
   }
-  std::string name;
-  append_digits(name, server_);
-  append_digits(name += '.', number);
-  return name.append(".").append(secret_of(number));
+  return hex(server_, kDigits) + '.' + hex(number, kDigits) + '.' + secret_of(number);
 }
 
 Reservations::CommitStart Reservations::begin_commit(std::string_view text, Instant now) {
