@@ -58,22 +58,28 @@ std::shared_ptr<Space> FallbackStore::replace_space(const std::shared_ptr<Space>
   // their spaces, too.
   const auto* const former =
       held.use_count() == 1 ? static_cast<const FallbackSpace*>(held.get()) : nullptr;
-  const auto same_name = spaces_.find(limit.space);
-  const Known before = same_name == spaces_.end() ? Known() : same_name->second;
-  const auto current = before.space.lock();
-  // Of the inner store: nobody else uses it, but batches for late answers may hold it, also when
-  // its limiters are gone.
-  const auto unused = former ? former->inner : current ? nullptr : before.inner.lock();
-  std::shared_ptr<Space> local;
-  // Before that of the inner store: here is room for fewer limits, and if there is none, both keep
-  // their spaces.
-  if (local_ && former) local = local_->store().replace_space(former->local, limit);
+  const auto row = spaces_.find(limit.space);
+  const bool is_known = row != spaces_.end();
+  const auto current = is_known ? row->second.space.lock() : nullptr;
+  // A space of the inner store that nobody else uses, though batches for late answers may hold it:
+  // that of `held`, or of limiters of this name that are gone.
+  std::shared_ptr<const std::shared_ptr<Space>> unused;
+  if (former) {
+    unused = former->inner;
+  } else if (is_known && !current) {
+    unused = row->second.inner.lock();
+  }
   auto inner = unused ? inner_->replace_space(*unused, limit) : inner_->open_space(limit);
-  if (local_ && !former) local = local_->store().open_space(limit);
+  std::shared_ptr<Space> local;
+  if (local_) {
+    MemoryStore& states = local_->store();
+    local = former ? states.replace_space(former->local, limit) : states.open_space(limit);
+  }
   if (current && *current->inner == inner && current->local == local) return current;
   // If the last space of this name is gone, the new one takes over its number, and so what the
   // store said last, unless the new limit cannot read the states of the former one.
-  const bool keeps_number = !current && !former && keeps_state(before.parts, limit.parts);
+  const bool keeps_number =
+      is_known && !current && !former && keeps_state(row->second.parts, limit.parts);
   Known& known = spaces_[limit.space];
   if (!keeps_number) known.number = ++last_number_;
   known.parts = limit.parts;

@@ -413,21 +413,6 @@ TEST_F(FallbackOperationsTest, ASpaceThatOneHoldsGivesWay) {
   EXPECT_EQ(store_->open_space(other.definition()), space_);
 }
 
-TEST_F(FallbackOperationsTest, ASpaceStaysIfThereIsNoRoomHereForItsSuccessor) {
-  wrap({.local_bytes = std::size_t{2} << 20}, "fixed_window 5/1h");
-  std::vector<std::shared_ptr<Space>> held;
-  const auto fill = [&] {
-    for (int i = 0; i < 20'000; ++i) {
-      const Limit other("fixed_window 5/1h", std::to_string(i));
-      held.push_back(store_->open_space(other.definition()));
-    }
-  };
-  EXPECT_THROW(fill(), StoreError);
-  const Limit larger("sliding_log 7/1h & sliding_log 9/2h", "limit");
-  EXPECT_THROW(store_->replace_space(space_, larger.definition()), StoreError);
-  EXPECT_EQ(store_->open_space(limit_->definition()), space_);
-}
-
 constexpr std::int64_t kLeaseNs = 60'000'000'000;
 
 /// What a FallbackStore does with permits.
