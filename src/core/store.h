@@ -151,8 +151,8 @@ class Store {
   /// The bytes that the keys' states take. Nothing if the store would have to ask another machine.
   virtual std::optional<std::uint64_t> count_bytes() { return std::nullopt; }
 
-  /// Sets the members of `health` that this store knows; the others may change. (A store around a
-  /// store calls it for the inner one first, and then sets its own.)
+  /// Sets the members of `health` that this store knows, and may clear the others: a store around a
+  /// store calls it for the inner one first, and then sets its own.
   virtual void add_health(StoreHealth& /*health*/) const {}
 
   /// Adds what decision_counts() returns.

@@ -101,6 +101,7 @@ TEST(OpenBareStore, SaysWhichFileForTlsCannotBeUsed) {
     EXPECT_EQ(refusal_of(url), "store '" + scheme + ":': TLS" + error);
     EXPECT_EQ(refusal_of_check(url), refusal_of(url));
   }
+  EXPECT_THAT(refusal_of("rediss://h?ca=/no%0Afile"), HasSubstr("the CA file /no\\x0afile cannot"));
 }
 
 TEST(OpenBareStore, SaysThatTheSystemStartsNoThread) {

@@ -6,6 +6,7 @@
 #include "core/limit_syntax.h"
 #include "core/near_miss.h"
 #include "core/read_number.h"
+#include "core/safe_text.h"
 
 namespace sluice {
 namespace {
@@ -125,7 +126,7 @@ void StoreUrl::read_options(std::string_view query) {
     std::string name(cut(value, '='));
     if (!has_value || !std::ranges::all_of(name, is_option_letter)) {
       // It may belong to a password.
-      fail("each option is written name=value, the name in small letters");
+      fail("each option is written name=value, the name in small letters, as in deny_cache=1s");
     }
     if (std::ranges::find(options_, name, &Option::name) != options_.end()) {
       fail("the option '" + name + "' is given twice");
@@ -253,7 +254,9 @@ void StoreUrl::finish() const {
 }
 
 void StoreUrl::fail(const std::string& message) const {
-  throw StoreError("store" + (scheme_.empty() ? "" : " '" + scheme_ + ":'") + ": " + message);
+  // The path of a file may have any characters.
+  throw StoreError("store" + (scheme_.empty() ? "" : " '" + scheme_ + ":'") + ": " +
+                   printable(message, 4 * message.size()));
 }
 
 }  // namespace sluice

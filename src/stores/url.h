@@ -40,8 +40,9 @@ struct OptionRange {
 /// The functions that open a store, and the layers around it, each read the options that they know;
 /// finish() then rejects options that none of them has read.
 ///
-/// An error names the scheme and what is wrong, and quotes no other part of the URL but names of
-/// options: if a separator is missing or should have been escaped, each part may be the password.
+/// An error names the scheme and what is wrong, and quotes no other part of the URL but what stands
+/// where options have their names, if it looks like one: if a separator is missing or should have
+/// been escaped, each part may be the password.
 ///
 /// Not thread-safe.
 class StoreUrl {
@@ -85,7 +86,7 @@ class StoreUrl {
   /// Throws StoreError for the first option that has not been read, and lists the known ones.
   void finish() const;
 
-  /// Throws StoreError with the scheme and this message, which quotes nothing of the URL.
+  /// Throws StoreError with the scheme and this message, which quotes no more of the URL than that.
   [[noreturn]] void fail(const std::string& message) const;
 
  private:

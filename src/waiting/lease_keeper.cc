@@ -204,11 +204,11 @@ void Lease::run_callback() {
   if (const auto callback = std::exchange(callback_, nullptr)) callback();
 }
 
-// No callback runs after this call, unless the callback itself calls this. What the callback owns
-// may call this again when it is destroyed.
+// No callback runs after this call, unless the callback itself calls this.
 void Lease::call_off() {
+  std::function<void()> called_off;  // Destroyed without the lock, with what it owns.
   const std::lock_guard lock(callback_mutex_);
-  const auto called_off = std::exchange(callback_, nullptr);
+  called_off.swap(callback_);
 }
 
 // Sets the state to kReleased. Returns whether the store may count the permit: it was held, or it

@@ -107,7 +107,8 @@ class WaitingCallers {
   /// Whether a reset in this process may have forgotten units of the key: then a refund would
   /// return units that others have taken since. `since` is the value of wakings() before the store
   /// was asked for them. Says yes if it does not know: if a reset that began later is not answered,
-  /// if one ended later, or if more than kMostResets keys were reset since.
+  /// if one ended later, or if more than kMostResets keys were reset since. (Of one that is still
+  /// under way and began earlier it says no.)
   bool was_reset(std::string_view key, std::uint64_t since) const;
 
  private:

@@ -361,7 +361,7 @@ void RemoteWorker::count_unanswered(const PendingRequest& request) {
 }
 
 void RemoteWorker::fail(PendingRequest& request, std::string_view why) {
-  if (request.is_late) count_unanswered(request);
+  if (request.is_late || request.refusal != nullptr) count_unanswered(request);
   end_unanswered(request, why);
 }
 
