@@ -104,7 +104,7 @@ class RequestPipeline::State final : public std::enable_shared_from_this<State> 
   std::size_t handshake_replies_ = 0;
   std::size_t handshake_answered_ = 0;  // How many replies to the handshake have arrived.
   Clock::time_point up_since_;
-  Clock::time_point answered_at_;  // When a reply was handled last.
+  Clock::time_point answered_at_;  // When a command was answered last.
   Clock::time_point looked_at_;    // When on_silence() was called last.
   IoEvent may_send_;               // Something is to be sent, commands may be, or serve() must end.
   IoEvent pause_over_;             // run() goes on.
@@ -198,7 +198,6 @@ void RequestPipeline::State::deliver() {
     if (!queue_->error().empty()) fail({.why = server_ + " " + queue_->error()});
     if (!reply) return;
     queue_->drop_reply();
-    answered_at_ = Clock::now();
   }
 }
 
@@ -206,6 +205,7 @@ void RequestPipeline::State::answer(std::string_view reply) {
   if (phase_ == Phase::kUp) {
     if (user_.on_push(reply)) return;
     if (const auto command = queue_->answered()) command->on_reply(reply);
+    answered_at_ = Clock::now();
     return;
   }
   if (std::optional<std::string> refusal = user_.on_handshake_reply(handshake_answered_, reply)) {
@@ -263,8 +263,9 @@ std::optional<IoContext::Clock::time_point> RequestPipeline::State::silent_since
   return since && sending_since_ ? std::min(since, sending_since_) : since ? since : sending_since_;
 }
 
-/// If a reply was handled since the last look, it looks again: see has_unread(). What is left to be
-/// read is read before the timer's next event.
+/// If a command was answered since the last look, it looks again: the records that TLS still holds
+/// are read before the timer's next event. (has_unread() has 1 ms for that, which a thread that is
+/// held up may exceed.)
 void RequestPipeline::State::on_silence() {
   const Clock::time_point now = Clock::now();
   const Clock::time_point looked_at = std::exchange(looked_at_, now);
