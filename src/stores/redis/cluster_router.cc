@@ -50,24 +50,21 @@ class ClusterRouter final : public RedisRouter {
 
   Route redirect(const ServerError& error, const Connection& from) override {
     ClusterNode* const node = node_at(from.endpoint(), error.host, error.port);
-    if (error.kind == ServerError::Kind::kMoved) {
-      slots_[error.slot] = node;
-      map_is_stale_ = true;
-      pauses_ = Backoff(kPauses);
-      ask_.set_at(asked_at_ + kPauses.least);
-    }
     if (node == nullptr) return {.error = error_};
-    if (has_slot(node)) {
-      node->kept_until = Clock::time_point::max();
-    } else {
-      keep(*node);
-    }
+    if (!has_slot(node)) keep(*node);
     return {.connection = &node->connection(error.slot)};
   }
 
-  bool refresh_routes(Connection&, std::string_view) override {
-    ask_soon();
-    return true;
+  void on_error(Connection& connection, std::string_view text) override {
+    const ServerError error = read_server_error(text);
+    if (makes_routes_stale(error)) ask_soon();
+    if (error.kind != ServerError::Kind::kMoved) return;
+    ClusterNode* const node = node_at(connection.endpoint(), error.host, error.port);
+    if (node != nullptr) node->kept_until = Clock::time_point::max();
+    slots_[error.slot] = node;
+    map_is_stale_ = true;
+    pauses_ = Backoff(kPauses);
+    ask_.set_at(asked_at_ + kPauses.least);
   }
 
   void on_up(Connection& connection) override {

@@ -221,6 +221,7 @@ void Connection::read(Call& call, std::string_view reply, RemoteWorker::Clock::t
       is_noted = true;
       worker_.complete(request, arrived);
     } else if (read_server_error(why).kind == ServerError::Kind::kReadOnly) {
+      listener_.on_error(*this, why);
       listener_.on_refused(request, *this, why);
     } else {
       worker_.refuse(request, name() + ": " + std::string(without_arguments(why)),

@@ -27,8 +27,9 @@ class ConnectionListener {
   virtual void on_up(Connection& connection) = 0;
   /// The connection is lost, or an attempt to connect has failed.
   virtual void on_down(Connection& connection, std::string_view why) = 0;
-  /// The server has answered a call with the error `text`. Called before on_refused() of its
-  /// requests, and even if none is left.
+  /// The server has answered a call with the error `text`, or one of its requests with READONLY.
+  /// What that says of the routes holds for the next requests. Called before on_refused(), and for
+  /// a call even if none of its requests is left.
   virtual void on_error(Connection& connection, std::string_view text) = 0;
   /// The server has refused the request with the error `text` and has not executed it. The
   /// connection has forgotten it: the listener decides what happens to it. Nobody waits for it any

@@ -270,7 +270,9 @@ TEST(RedisStore, ARedirectionWithoutAnAddressAsksForTheMap) {
 // A node that is overloaded may answer each request after its deadline. Only MOVED names the node
 // for the next request, which does not wait for the map then.
 TEST(RedisStore, ALateErrorAsksForTheMapOfTheCluster) {
-  for (const bool is_moved : {true, false}) {
+  for (const std::string error :
+       {"MOVED", "CLUSTERDOWN Hash slot not served", "READONLY You can't write"}) {
+    const bool is_moved = error == "MOVED";
     FakeServer other;
     Asked asked([](const FakeServer& server) {
       RedisOptions options = cluster_of(server);
@@ -280,9 +282,9 @@ TEST(RedisStore, ALateErrorAsksForTheMapOfTheCluster) {
     asked.answer("CLUSTER", map_of(asked.server));
     EXPECT_EQ(read_command(asked.peer).front(), "EVALSHA");
     EXPECT_THAT(asked.pending.get().error, HasSubstr(" did not answer within 1s"));
-    asked.peer.send(is_moved ? "-MOVED " + std::to_string(slot_of("sluice:test:{k}")) +
-                                   " 127.0.0.1:" + std::to_string(other.endpoint().port) + "\r\n"
-                             : "-CLUSTERDOWN Hash slot not served\r\n");
+    const std::string to = " " + std::to_string(slot_of("sluice:test:{k}")) +
+                           " 127.0.0.1:" + std::to_string(other.endpoint().port);
+    asked.peer.send("-" + error + (is_moved ? to : "") + "\r\n");
     EXPECT_EQ(read_command(asked.peer).front(), "CLUSTER");
     if (!is_moved) asked.peer.send(map_of(other));
     Peer peer = accept_store(other);

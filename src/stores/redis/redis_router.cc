@@ -25,11 +25,10 @@ class SingleRouter final : public RedisRouter {
   Route find(std::uint16_t slot) override { return {.connection = &node_.connection(slot)}; }
   // If the server says that it is a replica, a new connection may lead to the primary: after a
   // failover the host name or the load balancer may lead to another server.
-  bool refresh_routes(Connection& connection, std::string_view said) override {
-    if (read_server_error(said).kind == ServerError::Kind::kReadOnly) {
-      connection.reconnect(connection.name() + ": " + std::string(said));
+  void on_error(Connection& connection, std::string_view text) override {
+    if (read_server_error(text).kind == ServerError::Kind::kReadOnly) {
+      connection.reconnect(connection.name() + ": " + std::string(text));
     }
-    return false;
   }
 
   Node node_;
@@ -130,14 +129,6 @@ std::string_view RedisRouter::expire(PendingRequest& request) {
                                      : unknown_server_.late_error();
 }
 
-// What it says of the cluster holds for the next requests, even if it came too late for its own.
-void RedisRouter::on_error(Connection& connection, std::string_view text) {
-  using Kind = ServerError::Kind;
-  const ServerError error = read_server_error(text);
-  if (error.kind == Kind::kMoved) redirect(error, connection);
-  if (error.kind == Kind::kClusterDown) refresh_routes(connection, text);
-}
-
 void RedisRouter::on_refused(PendingRequest& request, Connection& connection,
                              std::string_view text) {
   using Kind = ServerError::Kind;
@@ -145,11 +136,10 @@ void RedisRouter::on_refused(PendingRequest& request, Connection& connection,
   const ServerError error = read_server_error(text);
   const Kind kind = error.kind;
   request.is_again = true;
-  const bool routes_are_stale = kind == Kind::kClusterDown || kind == Kind::kReadOnly;
   const bool is_redirected = kind == Kind::kMoved || kind == Kind::kAsk;
   const bool may_be_retried = kind == Kind::kTryAgain || kind == Kind::kBusy ||
                               kind == Kind::kLoading ||
-                              (routes_are_stale && refresh_routes(connection, text));
+                              (makes_routes_stale(error) && options_.topology != Topology::kSingle);
   if (request.is_late && (is_redirected || kind == Kind::kNoScript)) {
     worker_.fail(request, text);  // It was late, and not refused.
   } else if (is_redirected) {

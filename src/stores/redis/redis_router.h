@@ -45,7 +45,6 @@ class RedisRouter : public Router, public ConnectionListener {
 
   void on_up(Connection& /*connection*/) override { was_connected_ = true; }
   void on_down(Connection& /*connection*/, std::string_view /*why*/) override {}
-  void on_error(Connection& connection, std::string_view text) override;
   void on_refused(PendingRequest& request, Connection& connection, std::string_view text) override;
 
  protected:
@@ -57,16 +56,17 @@ class RedisRouter : public Router, public ConnectionListener {
   /// Where the requests of this slot go now. Called for each request, and again when it is late.
   virtual Route find(std::uint16_t slot) = 0;
 
-  /// The connection to the server named by a redirection: kMoved (the slot has moved) or kAsk (it
-  /// is moving); or the error, if there is no such connection.
+  /// The connection to the server named by a redirection: kMoved (the slot has moved, which
+  /// on_error() has learned) or kAsk (it is moving); or the error, if there is no such connection.
   virtual Route redirect(const ServerError& /*error*/, const Connection& /*from*/) {
     return {.error = "it is part of a cluster, whose URL is redis+cluster://"};
   }
 
-  /// A server has sent the error `said` (kClusterDown or kReadOnly), so the known routes may be
-  /// wrong: the router asks for them again. Returns whether the refused request should be routed
-  /// again; if not, it fails.
-  virtual bool refresh_routes(Connection& connection, std::string_view said) = 0;
+  /// Whether the known routes may be wrong, since a server has sent this error.
+  static bool makes_routes_stale(const ServerError& error) {
+    return error.kind == ServerError::Kind::kClusterDown ||
+           error.kind == ServerError::Kind::kReadOnly;
+  }
 
   /// Why there are no routes: the server has answered with the error `said` to what only a server
   /// of this kind ("sentinel") understands.

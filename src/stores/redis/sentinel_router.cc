@@ -48,9 +48,9 @@ class SentinelRouter final : public RedisRouter {
     return {.error = sentinel_error_};
   }
 
-  bool refresh_routes(Connection& connection, std::string_view) override {
+  void on_error(Connection& connection, std::string_view text) override {
+    if (!makes_routes_stale(read_server_error(text))) return;
     connection.reconnect(connection.name() + " is not the primary");
-    return true;
   }
 
   void on_up(Connection& connection) override {
