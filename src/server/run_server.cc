@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -15,6 +17,18 @@
 
 namespace sluice {
 namespace {
+
+// From here on SIGTERM and SIGINT end the process at once, also where it is the first of a
+// container: for that one the system ignores every signal without a handler.
+void end_on_signals() {
+  struct sigaction action {};
+  action.sa_handler = [](int number) {
+    std::raise(number);   // By default it ends the process,
+    _exit(128 + number);  // but not the first one: this is the status that shells give the others.
+  };
+  action.sa_flags = static_cast<int>(SA_RESETHAND | SA_NODEFER);
+  for (const int number : {SIGTERM, SIGINT}) ::sigaction(number, &action, nullptr);
+}
 
 // Writes a snapshot whenever the signal comes.
 void await_snapshot_signal(boost::asio::signal_set& signals, Server& server, Log& log) {
@@ -146,6 +160,7 @@ bool run_server(const LoadOptions& load, const std::string& file, const std::sha
   // If the log goes to a pipe that nothing reads any more, its lines are lost, and the server goes
   // on.
   std::signal(SIGPIPE, SIG_IGN);
+  end_on_signals();
   boost::asio::io_context context;
   boost::asio::signal_set snapshot_signals(context, SIGUSR1);
   boost::asio::steady_timer certificate_timer(context);
@@ -155,7 +170,7 @@ bool run_server(const LoadOptions& load, const std::string& file, const std::sha
   options.passed_sockets = take_passed_sockets();
   Server server(options, [log](const LogEvent& event) { log->write(event); });
   reloader.start(server, options.drain);
-  // Until here a signal ends the process: it may wait for a pipe with a certificate.
+  // Until here a signal ends the process at once: it may wait for a pipe with a certificate.
   boost::asio::signal_set signals(context, SIGTERM, SIGINT);
   server.start();
   log->write({LogLevel::kInfo, "serving", server.description()});
@@ -165,8 +180,8 @@ bool run_server(const LoadOptions& load, const std::string& file, const std::sha
   watch_certificates(certificate_timer, server);
   signals.async_wait([&](const boost::system::error_code&, int) { context.stop(); });
   context.run();
-  // From here on a signal ends the process, as by default.
   signals.clear();
+  end_on_signals();
   notify_service_manager("STOPPING=1");
   const std::chrono::milliseconds drain = reloader.drain();
   log->write({LogLevel::kInfo,

@@ -82,13 +82,13 @@ class Server {
 /// Returns the options; each call reads the files again. Throws ConfigError.
 using LoadOptions = std::function<ServerOptions()>;
 
-/// Serves until SIGTERM or SIGINT, then stops within `drain`; a second signal ends the process at
-/// once. On SIGUSR1 it writes the snapshot. Logs its events to `log`. Throws as Server does. On
-/// SIGHUP, and when `file` or a file for TLS has changed, it loads the options again and takes
-/// them; if they are invalid, it logs why and goes on as before. It also takes a change that
-/// happens while the server starts. `file` may be empty: then it reads only the files for TLS
-/// again. Calls `started` when the server serves. Returns what Server::stop() does. REQUIRES:
-/// called from the only thread of the process, since its threads inherit the signal mask.
+/// Serves until SIGTERM or SIGINT, then stops within `drain`; a second signal, or one before it
+/// serves, ends the process at once. On SIGUSR1 it writes the snapshot. Logs its events to `log`.
+/// Throws as Server does. On SIGHUP, and when `file` or a file for TLS has changed, it loads the
+/// options again and takes them; if they are invalid, it logs why and goes on as before. It also
+/// takes a change that happens while the server starts. `file` may be empty: then it reads only the
+/// files for TLS again. Calls `started` when the server serves. Returns what Server::stop() does.
+/// REQUIRES: called from the only thread of the process, since its threads inherit the signal mask.
 bool run_server(
     const LoadOptions& load, const std::string& file, const std::shared_ptr<Log>& log,
     const std::function<void(const Server&)>& started = [](const Server&) {});

@@ -14,7 +14,7 @@ from certificates import Certificates
 from fleet import MemcachedServer
 from harness import (BINARY, PATIENCE_S, Connection, Process, RedisServer, Server, SystemTest,
                      await_true, command, free_port, open_socket, post, read_text, replace_text,
-                     request, taken_address, write_text)
+                     request, run, taken_address, write_text)
 
 LIMITS = "limits: {{api: token_bucket {}/24h, login: sliding_log 5/1h}}\n"
 
@@ -437,24 +437,26 @@ class Reload(SystemTest):
             self.assertEqual(self.certificate(port), made.der("server"))
 
     @staticmethod
-    def open_to_write(pipe, descriptors):
-        """Whether the pipe has a reader."""
-        with contextlib.suppress(OSError):
-            descriptors.append(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
-        return bool(descriptors)
+    @contextlib.contextmanager
+    def reading(pipe):
+        """Goes on once the pipe has a reader, which waits for text until the end of the block."""
+        writers = []
+
+        def has_reader():
+            with contextlib.suppress(OSError):
+                writers.append(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
+            return bool(writers)
+
+        await_true("it reads", has_reader)
+        yield
+        os.close(*writers)
 
     def test_pipes_do_not_keep_the_server(self):
-        """It serves on, and can be ended, though nothing is ever written to them."""
+        """It serves on, though nothing is ever written to them."""
         made = Certificates(self.folder)
         pipe = os.path.join(self.folder, "pipe")
         os.mkfifo(pipe)
         self.refusal("serve", "--config", pipe)
-        with Process(BINARY, "serve", "--tls-cert", pipe) as waiting:
-            writers = []
-            await_true("it reads", lambda: self.open_to_write(pipe, writers))
-            waiting.signal(signal.SIGTERM)
-            self.assertEqual(waiting.wait(), -signal.SIGTERM)
-            os.close(*writers)
         server = self.start(f"tls: {{cert: {made.pem('server')}, key: {made.key('server')}}}\n")
         for number, path in enumerate((made.key("server"), self.path), 1):
             os.rename(path, path + ".kept")
@@ -463,6 +465,25 @@ class Reload(SystemTest):
             server.await_output("is no regular file", number)
             os.rename(path + ".kept", path)
             server.await_output("reloaded: serving ", number)
+
+    def test_signals_end_the_start(self):
+        """Also that of the first process of a container, for which the system ignores signals whose
+        action is the default one."""
+        contain = ("unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child")
+        is_allowed = run(*contain, "true").returncode == 0
+        pipe = os.path.join(self.folder, "pipe")
+        os.mkfifo(pipe)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            with Process(BINARY, "serve", "--tls-cert", pipe) as server, self.reading(pipe):
+                server.signal(number)
+                self.assertEqual(server.wait(), -number)
+            if not is_allowed:
+                continue
+            with Process(*contain, BINARY, "serve", "--tls-cert", pipe) as outside, \
+                    self.reading(pipe):
+                first = read_text(f"/proc/{outside.pid}/task/{outside.pid}/children")
+                os.kill(int(first), number)
+                self.assertEqual(outside.wait(), 128 + number)
 
     def test_without_a_file_of_the_server(self):
         """SIGHUP has the certificates read again, if there are any, and ends nothing."""
