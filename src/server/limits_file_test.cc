@@ -227,7 +227,7 @@ TEST(LimitsFileTest, ReadsAFileOrSaysWhyNot) {
   EXPECT_EQ(why(path), path + ": the file cannot be read: it has more than 1048576 bytes");
   std::filesystem::remove(path);
   EXPECT_EQ(why(path), path + ": the file cannot be read: No such file or directory");
-  EXPECT_EQ(why("/dev/zero"), "/dev/zero: the file cannot be read: it is no regular file");
+  EXPECT_EQ(why("/dev/zero"), "/dev/zero: the file cannot be read: it has more than 1048576 bytes");
   EXPECT_EQ(why("/"), "/: the file cannot be read: Is a directory");
 }
 

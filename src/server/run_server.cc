@@ -11,6 +11,8 @@
 #include <utility>
 
 #include "core/limit_syntax.h"
+#include "net/special_file.h"
+#include "server/config_error.h"
 #include "server/file_watch.h"
 #include "server/server.h"
 #include "server/service_manager.h"
@@ -102,6 +104,9 @@ class Reloader {
 
   void reload() {
     attempt([this] {
+      if (is_special_file(file_)) {
+        throw ConfigError(file_ + " is no regular file, and only at the start may it be a pipe");
+      }
       const ServerOptions options = load();
       const std::string changes = server_->reload(options);
       drain_ = options.drain;

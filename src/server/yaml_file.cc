@@ -12,7 +12,6 @@
 
 #include "core/limit_syntax.h"
 #include "core/near_miss.h"
-#include "net/special_file.h"
 #include "server/config_error.h"
 #include "sluice/limit.h"
 
@@ -87,7 +86,6 @@ YamlFile YamlFile::open(const std::string& path) {
   const auto fail = [&path](const std::string& why) {
     throw ConfigError(path + ": the file cannot be read: " + why);
   };
-  if (is_special_file(path)) fail("it is no regular file");
   errno = 0;
   std::ifstream file(path, std::ios::binary);
   if (!file) fail(std::generic_category().message(errno));

@@ -24,8 +24,8 @@ struct YamlMember {
 /// "PATH:LINE:COLUMN: sentence" at a mistake.
 class YamlFile {
  public:
-  /// Reads the file. Also throws ConfigError "PATH: sentence" if it cannot be read, is no regular
-  /// file, or has more than kMaxConfigBytes.
+  /// Reads the file. Also throws ConfigError "PATH: sentence" if it cannot be read, or has
+  /// more than kMaxConfigBytes. Waits for what a pipe has.
   static YamlFile open(const std::string& path);
 
   /// Parses its text.

@@ -18,6 +18,14 @@ class CheckConfig(SystemTest):
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         self.assertEqual(result.stdout, f"{path}: 1 named limit\n")
 
+    def test_the_file_may_be_a_pipe(self):
+        text = "limits: {login: sliding_log 5/10m}\n"
+        for command in ("check-config /dev/stdin", "check-config <(cat)"):
+            with self.subTest(command):
+                result = run("bash", "-c", f'"$0" {command}', BINARY, stdin=text)
+                self.assertEqual((result.returncode, result.stderr), (0, ""))
+                self.assertTrue(result.stdout.endswith(": 1 named limit\n"), result.stdout)
+
     def test_warns_of_a_rate_that_is_rounded(self):
         path = self.write_file("sluice.yaml", "limits:\n  fast:\n    limit: token_bucket 9/1s\n"
                                "    overrides: [{key: a, limit: token_bucket 600000000/1s}]\n")

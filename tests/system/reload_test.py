@@ -454,9 +454,6 @@ class Reload(SystemTest):
     def test_pipes_do_not_keep_the_server(self):
         """It serves on, though nothing is ever written to them."""
         made = Certificates(self.folder)
-        pipe = os.path.join(self.folder, "pipe")
-        os.mkfifo(pipe)
-        self.refusal("serve", "--config", pipe)
         server = self.start(f"tls: {{cert: {made.pem('server')}, key: {made.key('server')}}}\n")
         for number, path in enumerate((made.key("server"), self.path), 1):
             os.rename(path, path + ".kept")
@@ -465,6 +462,16 @@ class Reload(SystemTest):
             server.await_output("is no regular file", number)
             os.rename(path + ".kept", path)
             server.await_output("reloaded: serving ", number)
+
+    def test_the_file_of_the_server_from_a_pipe(self):
+        """Only the start reads it."""
+        os.mkfifo(self.path)
+        with Process(BINARY, "serve", "--config", self.path) as server:
+            write_text(self.path, self.listen() + LIMITS.format(10))
+            server.await_output("serving ", 1)
+            server.signal(signal.SIGHUP)
+            server.await_output(f"{self.path} is no regular file, and only at the start", 1)
+            self.assertEqual(self.connect().ask("SLUICE.PEEK", "api", "k")[1], 10)
 
     def test_signals_end_the_start(self):
         """Also that of the first process of a container, for which the system ignores signals whose
