@@ -114,6 +114,9 @@ TEST_F(UsersTest, MayHaveCertificates) {
   EXPECT_EQ(known.ask_one(post("/v1/check", kCheckBody)).status, 200);
   EXPECT_EQ(known.ask_one(post("/v1/reset", kCheckBody)).status, 403);
   EXPECT_EQ(known.ask_one(get("/auth?limit=login")).status, 204);
+  // The proxy's certificate counts, whatever its client sends.
+  const std::string theirs = "X-Sluice-Token: wrong\r\n";
+  EXPECT_EQ(known.ask_one(get("/auth?limit=login", theirs + theirs)).status, 204);
   TestConnection other(make_, {.peer = "192.0.2.1", .certificate = "CN=other"});
   EXPECT_EQ(other.ask_one(post("/v1/check", kCheckBody)).status, 401);
 }

@@ -132,12 +132,13 @@ void check_access(RequestContext& context, const Route& route) {
   Access::Login login;
   const Identity* identity = &context.peer.access.identity();
   constexpr std::string_view kScheme = "Bearer ";
-  std::string_view token =
-      context.message.only_field(route.is_for_proxies ? "X-Sluice-Token" : "Authorization");
-  // The header may come from the proxy's own client, and must not take the place of the proxy's
-  // certificate.
+  std::string_view token;
+  // Behind a proxy with a certificate the header is the proxy's own client's, and means nothing.
   const bool is_certified = route.is_for_proxies && identity->is_known;
-  if (context.peer.access.has_users() && !token.empty() && !is_certified) {
+  if (!is_certified) {
+    token = context.message.only_field(route.is_for_proxies ? "X-Sluice-Token" : "Authorization");
+  }
+  if (context.peer.access.has_users() && !token.empty()) {
     if (!route.is_for_proxies) {
       if (!equals_ignoring_case(token.substr(0, kScheme.size()), kScheme)) {
         refuse(401, "Authorization must be: Bearer TOKEN");
