@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <filesystem>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -27,6 +28,15 @@ TEST(DecisionWriter, FinishReportsCloseErrors) {
   DecisionWriter writer(file);
   close(descriptor);
   EXPECT_EQ(error_of_finish(writer), "the decisions cannot be written to out: Bad file descriptor");
+}
+
+// The path may lead to another file by now.
+TEST(DecisionWriter, APageThatFailsEmptiesNoOtherFile) {
+  const servers::TemporaryFolder directory;
+  const std::string path = directory.write("page", "another's");
+  OutputFile file(open("/dev/full", O_WRONLY | O_CLOEXEC), "the page", path);
+  EXPECT_THROW(write_page(file, path, "text"), std::runtime_error);
+  EXPECT_EQ(std::filesystem::file_size(path), 9U);
 }
 
 TEST(DecisionWriter, WritesNothingTwice) {

@@ -5,11 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cassert>
 #include <cerrno>
-#include <filesystem>
 #include <stdexcept>
-#include <system_error>
 #include <utility>
 
 #include "replay/text.h"
@@ -33,7 +30,7 @@ OutputFile::OutputFile(int descriptor, std::string contents, std::string name)
     : descriptor_(descriptor), contents_(std::move(contents)), name_(std::move(name)) {}
 
 OutputFile::~OutputFile() {
-  if (descriptor_ >= 0) close(descriptor_);
+  close(descriptor_);
 }
 
 void OutputFile::write(std::string_view text) {
@@ -51,8 +48,12 @@ void OutputFile::write(std::string_view text) {
 }
 
 void OutputFile::finish() {
-  assert(descriptor_ >= 0);
-  if (close(std::exchange(descriptor_, -1)) != 0) fail(errno);
+  const int copy = fcntl(descriptor_, F_DUPFD_CLOEXEC, 0);
+  if (copy < 0 || close(copy) != 0) fail(errno);
+}
+
+void OutputFile::clear() {
+  if (::ftruncate(descriptor_, 0) != 0) return;  // Nothing better can be done.
 }
 
 void OutputFile::fail(int error) const {
@@ -86,8 +87,7 @@ void write_page(OutputFile& file, const std::string& path, std::string_view page
     file.write(page);
     file.finish();
   } catch (const std::runtime_error&) {
-    std::error_code ignored;
-    if (path != "-") std::filesystem::resize_file(path, 0, ignored);
+    if (path != "-") file.clear();
     throw;
   }
 }

@@ -22,9 +22,12 @@ class OutputFile {
   /// Throws std::runtime_error with one sentence if the text cannot be written.
   void write(std::string_view text);
 
-  /// Closes the descriptor, since some file systems report errors only then. Throws as write().
-  /// REQUIRES: called once, as the last call.
+  /// Closes a copy of the descriptor, since some file systems report errors only then. Throws as
+  /// write().
   void finish();
+
+  /// Removes all that is in the file, if that is possible.
+  void clear();
 
  private:
   [[noreturn]] void fail(int error) const;
@@ -40,8 +43,8 @@ class OutputFile {
 std::unique_ptr<OutputFile> open_output(std::string_view option, std::string_view contents,
                                         const std::string& path, const std::vector<Input>& inputs);
 
-/// Writes a page to the file, which open_output() has opened for this path, and closes it. If that
-/// fails, it throws as OutputFile, and no part of the page is left in the file.
+/// Writes a page to the file, which open_output() has opened for this path. If that fails, it
+/// throws as OutputFile, and no part of the page is left in the file.
 void write_page(OutputFile& file, const std::string& path, std::string_view page);
 
 }  // namespace sluice::replay
