@@ -132,11 +132,11 @@ void SnapshotKeeper::write(bool is_asked_for) {
   } catch (const SnapshotError& error) {
     end_attempt(false);
     std::error_code ignored;
-    const bool has_former = std::filesystem::is_regular_file(file_.path(), ignored);
-    say(LogLevel::kError, "snapshot_failed",
-        std::string("no snapshot was written, ") +
-            (has_former ? "the former one stays: " : "and there is no former one: ") +
-            error.what());
+    const auto former = std::filesystem::status(file_.path(), ignored).type();
+    std::string sentence = "no snapshot was written";
+    if (former == std::filesystem::file_type::regular) sentence += ", the former one stays";
+    if (former == std::filesystem::file_type::not_found) sentence += ", and there is no former one";
+    say(LogLevel::kError, "snapshot_failed", sentence + ": " + error.what());
   }
 }
 

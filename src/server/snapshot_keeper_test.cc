@@ -71,6 +71,11 @@ TEST_F(SnapshotKeeperTest, AnErrorIsToldAndTheNextSuccessToo) {
   std::filesystem::rename(folder_ + "/away", path_ + ".new");
   keeper.write_soon();
   EXPECT_TRUE(lines.await("no snapshot was written, the former one stays" + why));
+  // Whether there is a former one is not known where the path cannot be followed.
+  std::filesystem::remove(path_);
+  std::filesystem::create_symlink(path_, path_);
+  keeper.write_soon();
+  EXPECT_TRUE(lines.await("no snapshot was written" + why));
 }
 
 }  // namespace
