@@ -30,7 +30,9 @@ class Overrides {
   explicit Overrides(const std::vector<std::pair<std::string, KeyRule>>& rules);
 
   /// The rule of this key: one hash look-up, then the patterns in order. Null if there is none.
-  /// Takes time linear in the key, whatever it has: clients send keys of 64 KiB.
+  /// Takes time linear in the key (clients send keys of 64 KiB) and in the number of places where
+  /// it has what stands between two '*': at each character as many as there are such texts of which
+  /// one is the end of another.
   const KeyRule* find(std::string_view key) const;
 
  private:
@@ -59,7 +61,8 @@ inline bool is_pattern(std::string_view text) {
   return text.find('*') != std::string_view::npos;
 }
 
-/// Whether the pattern, in which '*' stands for any characters or none, is the key's.
+/// Whether the pattern, in which '*' stands for any characters or none, is the key's. For single
+/// patterns that are not prepared; Overrides decides by the same rule, for many at once.
 bool matches(std::string_view pattern, std::string_view key);
 
 }  // namespace sluice

@@ -9,7 +9,7 @@
 namespace sluice {
 
 /// Finds all places of many pieces of text in a key, by the algorithm of Aho and Corasick: in time
-/// linear in the key, whatever it has and however many pieces there are. Immutable, thread-safe.
+/// linear in the key and in the number of these places. Immutable, thread-safe.
 class PieceSearch {
  public:
   /// `pieces` are sorted and different, and none is empty. Pieces are numbered in this order.
