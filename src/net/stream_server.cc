@@ -173,8 +173,9 @@ class SocketFile {
 struct AllConnections {
   explicit AllConnections(const StreamServerOptions& given) : options(given) {
     assert(options.threads >= 1);
-    for (std::size_t i = 0; i < options.threads; ++i)
+    for (std::size_t i = 0; i < options.threads; ++i) {
       groups.emplace_back(i, options.limits, memory);
+    }
   }
 
   /// Where a new connection of the service is counted until it is closed. Null if there are too

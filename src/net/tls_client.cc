@@ -63,7 +63,7 @@ std::shared_ptr<ssl::context> TlsContext::current() {
                         time_of(options.key_file)};
   if (context_ != nullptr && times == times_) return context_;
   const auto files = {options.ca_file, options.certificate_file, options.key_file};
-  // A pipe could keep the thread, which serves others.
+  // A pipe could block the thread, which serves others.
   if (context_ != nullptr && std::ranges::any_of(files, is_special_file)) return context_;
   try {
     context_ = make_context(options);
