@@ -132,6 +132,8 @@ bool AcceptedConnection::fill_input() {
     if (bytes == 0) break;
     input_.commit(bytes);
     has_filled = true;
+    // What has come is answered first: for short requests the buffer need not grow further.
+    if (input_.unread().size() >= kIdleBufferBytes) break;
   }
   no_more_input_ = no_more_input_ || tls_->has_ended();
   if (tls_->has_failed()) {
@@ -345,8 +347,10 @@ void AcceptedConnection::add_waiting(std::string_view output, bool continues) {
 
 /// Begins the next read, or ends the connection.
 void AcceptedConnection::go_on() {
-  bool reads_on = phase_ == Phase::kOpen && !held_ && !no_more_input_ && !input_.is_full() &&
-                  !(tls_ && tls_->has_unopened());
+  // While the handler waits for a store, no more is read than the buffer of an idle connection has.
+  const std::size_t most_kept = awaits_wake_ ? kIdleBufferBytes / 2 : kMaxInputBytes - 1;
+  bool reads_on = phase_ == Phase::kOpen && !held_ && !no_more_input_ &&
+                  input_.unread().size() <= most_kept && !(tls_ && tls_->has_unopened());
   if (group_.stopping && !reading_) {
     // While what was read waits for a reply, what has arrived behind it is left to be read later.
     no_more_input_ = no_more_input_ || held_ || last_bytes_ == 0 || !more_has_come();

@@ -11,9 +11,9 @@ namespace sluice {
 /// is not sent yet. Thread-safe.
 class ClientMemory {
  public:
-  /// Up to so many bytes of a connection are not counted: usual requests and replies, and the
-  /// buffers of an idle connection.
-  static constexpr std::size_t kUncountedBytes = 2 * kIdleBufferBytes;
+  /// Up to so many bytes of a connection are not counted: its buffers for input, for output and for
+  /// TLS while its requests have no more than 8 KiB, and some of the handler's.
+  static constexpr std::size_t kUncountedBytes = 3 * kIdleBufferBytes + 8 * 1024;
 
   explicit ClientMemory(std::size_t most_bytes) : most_(most_bytes) {}
 

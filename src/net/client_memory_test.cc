@@ -15,11 +15,19 @@
 namespace sluice {
 namespace {
 
-/// Lines as LineHandler; after "hold N" the handler holds N bytes.
+/// Lines as LineHandler; after "hold N" the handler holds N bytes, after "wait" it waits until
+/// another connection sends "wake".
 class HoldingHandler final : public LineHandler {
  public:
+  HoldingHandler(Wake wake, Wake& of_waiting) : wake_(std::move(wake)), of_waiting_(of_waiting) {}
+
   Progress on_data(std::string_view input, std::string& output) override {
     if (input.starts_with("hold ")) held_ = std::stoul(std::string(input.substr(5)));
+    if (input.starts_with("wake\n")) of_waiting_();
+    if (input.starts_with("wait\n")) {
+      of_waiting_ = wake_;
+      return {.consumed = 5, .next = Next::kLater};
+    }
     return LineHandler::on_data(input, output);
   }
   void on_end(EndReason why, std::string& output) override {
@@ -28,6 +36,8 @@ class HoldingHandler final : public LineHandler {
   std::size_t held_bytes() const override { return held_; }
 
  private:
+  const Wake wake_;
+  Wake& of_waiting_;
   std::size_t held_ = 0;
 };
 
@@ -45,8 +55,12 @@ class ClientMemoryTest : public testing::Test {
   }
 
   std::atomic<int> refused_ = 0;
+  Wake of_waiting_;  // Used by the only serving thread.
   StreamServer server_{{{.address = any_port(),
-                         .make_handler = handlers_of<HoldingHandler>(),
+                         .make_handler =
+                             [this](const AcceptedStream& stream) {
+                               return std::make_unique<HoldingHandler>(stream.wake, of_waiting_);
+                             },
                          .on_event =
                              [this](ConnectionEvent why) {
                                if (why == ConnectionEvent::kNoMemory) ++refused_;
@@ -80,6 +94,22 @@ TEST_F(ClientMemoryTest, RefusesSomeOfThoseWhoseRequestsAreLongAndDoNotEnd) {
   EXPECT_GE(served, 1);
   clients.clear();
   EXPECT_TRUE(Client(address()).echoes(line + "\n"));
+}
+
+// Also not if each of its reads fills the buffer: what is answered takes no room.
+TEST_F(ClientMemoryTest, ServesPipelinesOfShortRequestsWhileThereIsNoRoom) {
+  server_.start();
+  server_.set_max_bytes(0);
+  std::string lines;
+  while (lines.size() < 1'000'000) lines += "big 0\n";
+  Client client(address());
+  ASSERT_TRUE(client.send(lines));
+  EXPECT_TRUE(client.echoes("all are answered\n"));
+  ASSERT_TRUE(client.send("wait\n" + lines.substr(0, 120'000) + "end\n"));
+  Client other(address());
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(other.echoes("served meanwhile\n"));
+  ASSERT_TRUE(other.echoes("wake\n"));
+  EXPECT_EQ(client.read(4), "end\n");
 }
 
 // What has been made is not sent first: then it would have to be kept for as long.

@@ -21,7 +21,7 @@ class InputBuffer {
  public:
   struct Bounds {
     std::size_t first;  ///< How large the buffer is at first.
-    std::size_t idle;   ///< A buffer that is larger becomes as at first again when it is empty.
+    std::size_t idle;   ///< It is larger only for input of which more than half of this is kept.
     std::size_t most;   ///< The most bytes that it holds; at least `first`.
   };
   /// Those of a connection that the server has accepted.
@@ -38,14 +38,16 @@ class InputBuffer {
   }
 
   /// Where the next read may write, followed by commit(). Empty if the buffer is full. A buffer
-  /// that the last read has filled grows.
+  /// that the last read has filled grows: up to Bounds::idle always, since more is likely to come;
+  /// further only if much is kept, so that many short requests do not need what a long one does.
   std::span<char> make_room() {
     const std::string_view kept = unread();
     std::size_t capacity = capacity_;
     if (end_ == capacity_) {
-      capacity = std::clamp(2 * capacity_, bounds_.first, bounds_.most);
-    } else if (kept.empty() && capacity_ > bounds_.idle) {
-      capacity = bounds_.first;
+      capacity = std::clamp(2 * std::max(kept.size(), std::min(capacity_, bounds_.idle / 2)),
+                            bounds_.first, bounds_.most);
+    } else if (capacity_ > bounds_.idle && kept.size() <= bounds_.idle / 2) {
+      capacity = kept.empty() ? bounds_.first : bounds_.idle;
     }
     if (capacity != capacity_) {
       auto bytes = std::make_unique_for_overwrite<char[]>(capacity);

@@ -78,10 +78,10 @@ class StreamServer {
   void stop(std::chrono::milliseconds grace, std::chrono::milliseconds last_replies = {});
 
   /// From now on all connections together hold at most so many bytes of input that they have not
-  /// answered and of output that they have not sent, apart from the first 32 KiB of each. One that
-  /// comes to hold more than a quarter of what is left is closed, if it can with an error
-  /// (StreamHandler::on_end()). What the serving threads read and answer before they look is held
-  /// in addition: some 10 MiB for each of them. Thread-safe.
+  /// answered and of output that they have not sent, apart from those that hold little
+  /// (ClientMemory::kUncountedBytes). One that has grown to more than a quarter of what is left is
+  /// closed, if it can with an error (StreamHandler::on_end()). What the serving threads read and
+  /// answer before they look is held in addition: some 10 MiB for each of them. Thread-safe.
   void set_max_bytes(std::size_t bytes);
 
   /// The number of open connections. Thread-safe.
