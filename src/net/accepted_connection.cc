@@ -352,8 +352,8 @@ void AcceptedConnection::go_on() {
   bool reads_on = phase_ == Phase::kOpen && !held_ && !no_more_input_ &&
                   input_.unread().size() <= most_kept && !(tls_ && tls_->has_unopened());
   if (group_.stopping && !reading_) {
-    // While what was read waits for a reply, what has arrived behind it is left to be read later.
-    no_more_input_ = no_more_input_ || held_ || last_bytes_ == 0 || !more_has_come();
+    // While replies wait to be made or to be read, what has arrived is left to be read later.
+    no_more_input_ = no_more_input_ || last_bytes_ == 0 || !more_has_come();
     reads_on = reads_on && !no_more_input_;
   }
   const bool is_last = phase_ == Phase::kClosing || (no_more_input_ && !held_ && !awaits_wake_);

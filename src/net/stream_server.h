@@ -71,8 +71,8 @@ class StreamServer {
   void drain(std::chrono::milliseconds timeout);
 
   /// Accepts the peers that have connected already, and no more. On each connection, answers the
-  /// complete requests that have arrived, reading at most 64 KiB more (none if the peer leaves too
-  /// much output unread). Sends the pending output for at most `grace`. Then begins no other
+  /// complete requests that have arrived, reading at most 64 KiB more (not while the peer leaves
+  /// too much output unread). Sends the pending output for at most `grace`. Then begins no other
   /// reply, sends the rest of those that it has begun for at most `last_replies`, closes all
   /// connections and returns. Does nothing the second time.
   void stop(std::chrono::milliseconds grace, std::chrono::milliseconds last_replies = {});

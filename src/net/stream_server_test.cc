@@ -391,11 +391,12 @@ TEST_F(StreamServerTest, StopAnswersWhatHasComeAndSendsWhatWaits) {
   Client idle(address());
   ASSERT_TRUE(slow.send("big 20000000\nlast\n"));
   ASSERT_EQ(slow.read(1), "x");
+  ASSERT_TRUE(slow.send("behind\n"));
   auto stopping = std::async(std::launch::async, [&] { server_->stop(milliseconds(10'000)); });
   EXPECT_EQ(idle.read_all(), "");
   const std::string rest = slow.read_all();
-  EXPECT_EQ(rest.size(), 20'000'000U - 1 + 5);
-  EXPECT_TRUE(rest.ends_with("xlast\n"));
+  EXPECT_EQ(rest.size(), 20'000'000U - 1 + 12);
+  EXPECT_TRUE(rest.ends_with("xlast\nbehind\n"));
   stopping.get();
   EXPECT_FALSE(Client(address()).connected());
 }
