@@ -176,6 +176,7 @@ void AcceptedConnection::answer() {
   StreamHandler::Progress progress;
   while (more && !held_) {
     const std::size_t before = output_.size();
+    // Without input, the handler only goes on with the reply under way.
     progress = handler_->on_data(is_last_reply_ ? std::string_view() : input_.unread(), output_);
     has_written = has_written || output_.size() != before;
     input_.consume(progress.consumed);
@@ -361,17 +362,21 @@ void AcceptedConnection::go_on() {
   if ((reads_on || phase_ == Phase::kLingering) && !reading_) read();
 }
 
-/// Ends the connection if it has come to hold more than there is room for. The peer is told why,
-/// unless other output would have to be sent before: what the connection holds is freed now.
+/// Ends the connection if it has come to hold more than there is room for; operators are served
+/// even then. The peer is told why, unless other output would have to be sent before: what the
+/// handler holds is freed now, the buffer of the read under way when the connection closes.
 void AcceptedConnection::bound_memory() {
-  if (group_.memory.update(counted_bytes_, held_bytes()) || phase_ != Phase::kOpen) return;
+  const bool has_room = group_.memory.update(counted_bytes_, held_bytes());
+  if (has_room || service_->reserve != 0 || phase_ != Phase::kOpen) return;
   service_->on_event(ConnectionEvent::kNoMemory);
   const bool owes_reply = awaits_wake_ || !output_.empty() || pending_bytes() != 0;
   if (handler_ == nullptr || owes_reply) return close();
   handler_->on_end(StreamHandler::EndReason::kNoMemory, output_);
   handler_.reset();
   phase_ = Phase::kClosing;
+  if (tls_) input_ = InputBuffer();  // Without TLS a read into it is under way.
   send_output();
+  if (!socket_.is_open()) return;  // For lack of memory, TLS could not encrypt it.
   go_on();
   if (socket_.is_open()) group_.memory.update(counted_bytes_, held_bytes());
 }

@@ -176,7 +176,7 @@ class AcceptedConnection final : public std::enable_shared_from_this<AcceptedCon
   bool awaits_wake_ = false;
   bool wrote_ = false;          // A turn that was cut short has written.
   bool amid_reply_ = false;     // output_ ends within a reply.
-  bool has_begun_ = false;      // A part of that reply has been given to the socket.
+  bool has_begun_ = false;      // A part of that reply has left output_.
   bool is_last_reply_ = false;  // No other reply is begun after it.
   bool held_ = false;           // Too much output is pending: input_ is not answered meanwhile.
   bool peer_ended_ = false;     // The peer has ended its side.

@@ -123,6 +123,13 @@ TEST_F(ClientMemoryTest, ClosesAtOnceWhereRepliesAreNotRead) {
   EXPECT_EQ(reply.find_first_not_of('x'), std::string::npos);
 }
 
+TEST_F(ClientMemoryTest, ClosesNoConnectionOfAServiceWithAReserve) {
+  server_.start();
+  server_.replace({{.address = any_port(), .make_handler = line_handlers(), .reserve = 1}}, [] {});
+  server_.set_max_bytes(0);
+  EXPECT_TRUE(Client(address()).echoes(std::string(90'000, 'x') + "\n"));
+}
+
 TEST_F(ClientMemoryTest, CountsWhatHandlersHoldAndHasABoundThatCanChange) {
   server_.start();
   const std::string much = "hold " + std::to_string(kMostHeld / 4) + "\n";

@@ -49,8 +49,9 @@ class StreamHandler {
   /// What protocols say at kNoMemory.
   static constexpr std::string_view kNoMemoryText =
       "the connections of the server hold as much as they may (max_client_bytes)";
-  /// The connection is closed before it has answered what has arrived. Appends an error for the
-  /// peer to `output`, if the protocol has one.
+  /// The connection is closed before it has answered a request of which a part has arrived; at
+  /// kNoMemory perhaps after it has answered all, where the handler holds much from before. Appends
+  /// an error for the peer to `output`, if the protocol has one.
   virtual void on_end(EndReason /*why*/, std::string& /*output*/) {}
 
   /// How many bytes the handler holds for its connection between two calls, apart from some KiB.
