@@ -40,8 +40,10 @@ struct ConfigFile {
 };
 
 inline constexpr std::chrono::hours kMaxDrain{1};
-/// Of max_client_bytes: with less, even a single connection could not have all that it may hold.
-inline constexpr std::size_t kLeastClientBytes = std::size_t{16} * 1024 * 1024;
+/// Of max_client_bytes: with less, even a single connection could not have all that it may hold. A
+/// fifth of it must suffice for a list of 1 MiB: its body, in a string that doubles, and as much
+/// again parsed, some 4.2 MiB.
+inline constexpr std::size_t kLeastClientBytes = std::size_t{32} * 1024 * 1024;
 
 /// Reads the server's file. Throws ConfigError "PATH:LINE:COLUMN: sentence" at the first mistake.
 ConfigFile parse_config(std::string_view yaml, const std::string& path);

@@ -29,7 +29,7 @@ listen:
   resp: [127.0.0.1:6380, "unix:/run/sluice/resp.sock"]
 store: memory:?max_bytes=1073741824
 drain: 1m30s
-max_client_bytes: 20000000
+max_client_bytes: 40000000
 snapshot: {file: /var/lib/sluice/snapshot, every: 5m}
 log: {format: json, level: warning, slow: 20ms}
 expressions: no
@@ -43,7 +43,7 @@ limits:
               ElementsAre("127.0.0.1:6380", "unix:/run/sluice/resp.sock"));
   EXPECT_EQ(config.store, "memory:?max_bytes=1073741824");
   EXPECT_EQ(config.drain, std::chrono::seconds(90));
-  EXPECT_EQ(config.max_client_bytes, 20'000'000U);
+  EXPECT_EQ(config.max_client_bytes, 40'000'000U);
   ASSERT_TRUE(config.snapshot.has_value());
   EXPECT_EQ(config.snapshot->file, "/var/lib/sluice/snapshot");
   EXPECT_EQ(config.snapshot->every, std::chrono::minutes(5));
@@ -213,9 +213,9 @@ TEST(ConfigFile, PointsAtAWrongType) {
   EXPECT_EQ(mistake("store:\n"), "f.yaml:1:1: 'store' must be a text like memory:");
   EXPECT_EQ(mistake("log: {format: xml}"), "f.yaml:1:15: 'format' must be text or json");
   EXPECT_EQ(mistake("log: {level: [info]}"), "f.yaml:1:14: 'level' must be info, warning or error");
-  for (const std::string wrong : {"256M", "-1", "16777215"}) {
+  for (const std::string wrong : {"256M", "-1", "33554431"}) {
     EXPECT_EQ(mistake("max_client_bytes: " + wrong),
-              "f.yaml:1:19: 'max_client_bytes' must be a number of bytes, at least 16777216");
+              "f.yaml:1:19: 'max_client_bytes' must be a number of bytes, at least 33554432");
   }
   EXPECT_EQ(mistake("expressions: maybe"), "f.yaml:1:14: 'expressions' must be yes or no");
   EXPECT_EQ(mistake("expressions: [yes]"), "f.yaml:1:14: 'expressions' must be yes or no");
