@@ -116,8 +116,8 @@ typename A::Params with_most_used(typename A::Params params, std::int64_t used) 
 /// The numbers of one part.
 LimitNumbers numbers_of(const AnyPart& part);
 
-/// How long the units that a request has taken count. `answer` is the answer to it. Of an `&` it has
-/// the time of the binding part alone, and the others count for at least their window or refill.
+/// How long the units that a request has taken count. `answer` is the answer to it. Of an `&` it
+/// has the time of the binding part alone; the others count for at least their window or refill.
 std::chrono::nanoseconds counted_for(const LimitDefinition& limit, const Decision& answer);
 
 /// The space of CL.THROTTLE, each call of which names its numbers. No limit can have this name.
