@@ -69,6 +69,9 @@ std::shared_ptr<Space> FallbackStore::replace_space(const std::shared_ptr<Space>
   } else if (is_known && !current) {
     unused = row->second.inner.lock();
   }
+  // The inner store first: it refuses more often, for example a log that is too large for it. If
+  // the local states then have no room, the keys of the limit begin fresh here when it is opened
+  // again.
   auto inner = unused ? inner_->replace_space(*unused, limit) : inner_->open_space(limit);
   std::shared_ptr<Space> local;
   if (local_) {

@@ -30,8 +30,12 @@ constexpr int kSweepParts = 10;
 
 AcceptedConnection::AcceptedConnection(IoSocket socket, ConnectionGroup& group,
                                        std::shared_ptr<const Service> service,
-                                       std::atomic<std::size_t>& counted)
-    : group_(group), service_(std::move(service)), counted_(counted), socket_(std::move(socket)) {}
+                                       std::atomic<std::size_t>& counted, bool is_in_reserve)
+    : group_(group),
+      service_(std::move(service)),
+      counted_(counted),
+      is_in_reserve_(is_in_reserve),
+      socket_(std::move(socket)) {}
 
 /// Runs `step` unless the connection is closed.
 template <class Step>
@@ -362,12 +366,13 @@ void AcceptedConnection::go_on() {
   if ((reads_on || phase_ == Phase::kLingering) && !reading_) read();
 }
 
-/// Ends the connection if it has come to hold more than there is room for; operators are served
-/// even then. The peer is told why, unless other output would have to be sent before: what the
-/// handler holds is freed now, the buffer of the read under way when the connection closes.
+/// Ends the connection if it has come to hold more than there is room for, unless it is in the
+/// reserve of its address. The peer is told why, unless other output would have to be sent before:
+/// what the handler holds is freed now, the buffer of the read under way when the connection
+/// closes.
 void AcceptedConnection::bound_memory() {
   const bool has_room = group_.memory.update(counted_bytes_, held_bytes());
-  if (has_room || service_->reserve != 0 || phase_ != Phase::kOpen) return;
+  if (has_room || is_in_reserve_ || phase_ != Phase::kOpen) return;
   service_->on_event(ConnectionEvent::kNoMemory);
   const bool owes_reply = awaits_wake_ || !output_.empty() || pending_bytes() != 0;
   if (handler_ == nullptr || owes_reply) return close();

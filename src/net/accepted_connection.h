@@ -72,9 +72,11 @@ struct ConnectionGroup {
 /// Used by its group's thread only. Kept alive by its group, and by the operations under way.
 class AcceptedConnection final : public std::enable_shared_from_this<AcceptedConnection> {
  public:
-  /// `group` outlives it.
+  /// `group` outlives it. `is_in_reserve`: it is one of Service::reserve, and is not closed to free
+  /// memory.
   AcceptedConnection(IoSocket socket, ConnectionGroup& group,
-                     std::shared_ptr<const Service> service, std::atomic<std::size_t>& counted);
+                     std::shared_ptr<const Service> service, std::atomic<std::size_t>& counted,
+                     bool is_in_reserve);
 
   /// Joins the group and serves.
   void start();
@@ -144,6 +146,7 @@ class AcceptedConnection final : public std::enable_shared_from_this<AcceptedCon
   ConnectionGroup& group_;
   const std::shared_ptr<const Service> service_;
   std::atomic<std::size_t>& counted_;
+  const bool is_in_reserve_;
   IoSocket socket_;
   // When the peer has read nothing of the pending output for too long, or has not ended its side
   // while the connection lingers; checked by sweep().

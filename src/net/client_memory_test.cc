@@ -123,11 +123,15 @@ TEST_F(ClientMemoryTest, ClosesAtOnceWhereRepliesAreNotRead) {
   EXPECT_EQ(reply.find_first_not_of('x'), std::string::npos);
 }
 
-TEST_F(ClientMemoryTest, ClosesNoConnectionOfAServiceWithAReserve) {
+TEST_F(ClientMemoryTest, ClosesNoConnectionOfAReserve) {
   server_.start();
   server_.replace({{.address = any_port(), .make_handler = line_handlers(), .reserve = 1}}, [] {});
   server_.set_max_bytes(0);
-  EXPECT_TRUE(Client(address()).echoes(std::string(90'000, 'x') + "\n"));
+  const std::string line = std::string(90'000, 'x') + "\n";
+  Client reserved(address());
+  EXPECT_TRUE(reserved.echoes(line));
+  EXPECT_FALSE(Client(address()).echoes(line)) << "one more than the reserve";
+  EXPECT_TRUE(reserved.echoes(line));
 }
 
 TEST_F(ClientMemoryTest, CountsWhatHandlersHoldAndHasABoundThatCanChange) {

@@ -21,7 +21,7 @@ class InputBuffer {
  public:
   struct Bounds {
     std::size_t first;  ///< How large the buffer is at first.
-    std::size_t idle;   ///< It is larger only for input of which more than half of this is kept.
+    std::size_t idle;   ///< A read makes it larger only if more than half of this is kept.
     std::size_t most;   ///< The most bytes that it holds; at least `first`.
   };
   /// Those of a connection that the server has accepted.

@@ -316,11 +316,12 @@ class Listener {
       if (service_->tls == nullptr) refuse(std::move(peer), service_->refusal);
       return;
     }
-    asio::dispatch(
-        *group.context, [service = service_, &group, counted, peer = std::move(peer)]() mutable {
-          std::make_shared<AcceptedConnection>(std::move(peer), group, std::move(service), *counted)
-              ->start();
-        });
+    asio::dispatch(*group.context, [service = service_, &group, counted, peer = std::move(peer),
+                                    is_in_reserve = counted == &all_.in_reserve]() mutable {
+      std::make_shared<AcceptedConnection>(std::move(peer), group, std::move(service), *counted,
+                                           is_in_reserve)
+          ->start();
+    });
   }
 
   std::shared_ptr<const Service> service_;

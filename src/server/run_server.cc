@@ -185,7 +185,6 @@ bool run_server(const LoadOptions& load, const std::string& file, const std::sha
   watch_certificates(certificate_timer, server);
   signals.async_wait([&](const boost::system::error_code&, int) { context.stop(); });
   context.run();
-  signals.clear();
   end_on_signals();
   notify_service_manager("STOPPING=1");
   const std::chrono::milliseconds drain = reloader.drain();

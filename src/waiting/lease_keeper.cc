@@ -191,7 +191,7 @@ void Lease::on_expiry(std::function<void()> callback) {
   }
   {
     const std::lock_guard lock(callback_mutex_);
-    callback_ = std::move(callback);
+    callback_.swap(callback);  // The former one is destroyed without the lock.
   }
   // It may have expired, or been released, before the callback was there.
   const State state = state_.load(std::memory_order_acquire);

@@ -27,7 +27,7 @@ class SingleRouter final : public RedisRouter {
   // failover the host name or the load balancer may lead to another server.
   void on_error(Connection& connection, std::string_view text) override {
     if (read_server_error(text).kind == ServerError::Kind::kReadOnly) {
-      connection.reconnect(connection.name() + ": " + std::string(text));
+      connection.reconnect(connection.name() + ": " + std::string(without_arguments(text)));
     }
   }
 
