@@ -61,8 +61,9 @@ std::shared_ptr<Space> FallbackStore::replace_space(const std::shared_ptr<Space>
   const auto row = spaces_.find(limit.space);
   const bool is_known = row != spaces_.end();
   const auto current = is_known ? row->second.space.lock() : nullptr;
-  // A space of the inner store that nobody else uses, though batches for late answers may hold it:
-  // that of `held`, or of limiters of this name that are gone.
+  // A space of the inner store that no other limiter uses: that of `held`, or one of this name
+  // whose limiters are gone. Batches whose answers are late may still hold it, which counts as a
+  // use there unless the inner store is told to replace it.
   std::shared_ptr<const std::shared_ptr<Space>> unused;
   if (former) {
     unused = former->inner;

@@ -76,7 +76,8 @@ class Acquisition : public std::enable_shared_from_this<Acquisition> {
     is_waiting_ = true;
     ready_timer_ = timer_->at(std::min(ready_, kLastInstant),
                               [self = shared_from_this()] { self->wake(Waking::kReady); });
-    // What it took of a window, or of another claim, would be taken twice if it was not given back.
+    // If the caller asked the store again, it would take of a window, or of its other claims,
+    // twice.
     const bool may_ask =
         request_.claims.size() == 1 &&
         std::ranges::all_of(granted_.bound().limit.definition().parts, is_bucket) &&

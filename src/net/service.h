@@ -54,7 +54,7 @@ struct Service {
   std::string refusal;
   StreamTimeouts timeouts = {};
   /// A new connection counts here, and not towards max_connections, while fewer than so many do.
-  /// All services with a reserve share the count. Unless this is 0, no connection is closed for
+  /// All services with a reserve share the count. A connection that counts here is not closed for
   /// the memory that all hold (StreamServer::set_max_bytes()).
   std::size_t reserve = 0;
   /// If not null, its connections use TLS. `refusal` is not sent then.

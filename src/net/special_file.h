@@ -6,7 +6,8 @@
 
 namespace sluice {
 
-/// Whether the path leads to a pipe, a device or a socket: one who reads it may wait for ever.
+/// Whether the path leads to a pipe, a device or a socket: a thread that reads it may wait for
+/// ever.
 inline bool is_special_file(const std::string& path) {
   std::error_code ignored;
   return std::filesystem::is_other(std::filesystem::status(path, ignored));

@@ -46,9 +46,6 @@ class StreamHandler {
     kLate,      ///< The rest of a request has not arrived in time (StreamTimeouts::request).
     kNoMemory,  ///< The connections of the server together hold too much (ClientMemory).
   };
-  /// What protocols say at kNoMemory.
-  static constexpr std::string_view kNoMemoryText =
-      "the connections of the server hold as much as they may (max_client_bytes)";
   /// The connection is closed before it has answered a request of which a part has arrived; at
   /// kNoMemory perhaps after it has answered all, where the handler holds much from before. Appends
   /// an error for the peer to `output`, if the protocol has one.

@@ -12,6 +12,7 @@
 
 namespace sluice {
 
+/// The usual bound on what all connections hold together: see StreamServer::set_max_bytes().
 inline constexpr std::size_t kMaxClientBytes = std::size_t{256} * 1024 * 1024;
 
 struct StreamServerOptions {

@@ -48,7 +48,7 @@ class SnapshotKeeperTest : public testing::Test {
   const std::string path_ = folder_ + "/snapshot";
 };
 
-// Nobody asks for the first two snapshots.
+// The keeper's timer writes the first two snapshots, and the test asks for the third.
 TEST_F(SnapshotKeeperTest, AnErrorIsToldAndTheNextSuccessToo) {
   Lines lines;
   const auto store = std::make_shared<MemoryStore>();

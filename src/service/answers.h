@@ -15,6 +15,11 @@
 
 namespace sluice {
 
+/// What a protocol tells a client whose connection is closed by
+/// StreamHandler::EndReason::kNoMemory.
+inline constexpr std::string_view kNoMemoryText =
+    "the connections of the server hold as much as they may (max_client_bytes)";
+
 /// Writes replies in the format of a protocol, which implements this.
 class ReplyWriter {
  public:

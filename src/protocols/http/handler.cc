@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "protocols/http/routes.h"
+#include "service/answers.h"
 
 namespace sluice::http {
 

@@ -8,6 +8,7 @@
 
 #include "protocols/resp/commands.h"
 #include "protocols/resp/transaction_commands.h"
+#include "service/answers.h"
 
 namespace sluice::resp {
 Handler::Handler(std::shared_ptr<ThreadState> thread, std::int64_t id, AcceptedStream stream)

@@ -188,7 +188,7 @@ void CasExecutor::on_read(KeyEntry& key, const MetaReply& reply) {
   judge(key, now);
   key.is_unread = false;
   const bool writes = prepare_write(key, now);
-  // Not before: the state may refer to its limit, of which it may have the last share.
+  // Not before: this may destroy the late request's limit, to which state_ may refer.
   if (late != nullptr) worker_.complete(*late);
   if (writes) return key.connection.send_now(key);
   key.losses = 0;

@@ -15,7 +15,7 @@ constexpr std::size_t kMaxLineBytes = 2'048;
 // Far above the largest item size (-I) that a server can be started with.
 constexpr std::size_t kMaxValueBytes = std::size_t{1} << 30;
 
-void append_number(std::string& output, std::string_view flag, std::uint64_t number) {
+void append_flag(std::string& output, std::string_view flag, std::uint64_t number) {
   sluice::append_number(output.append(flag), number);
 }
 
@@ -64,29 +64,29 @@ bool read_flags(std::string_view line, MetaReply& reply) {
 
 void append_get(std::string& output, std::string_view key, std::uint32_t number) {
   append_command(output, "mg ", key);
-  append_number(output, " v c f O", number);
+  append_flag(output, " v c f O", number);
   output.append(kLineEnd);
 }
 
 void append_set(std::string& output, const Write& write, std::uint32_t number) {
   append_command(output, "ms ", write.key);
-  append_number(output, " ", write.value.size());
-  append_number(output, " T", static_cast<std::uint64_t>(write.expiry_s));
-  append_number(output, " F", write.written_s);
+  append_flag(output, " ", write.value.size());
+  append_flag(output, " T", static_cast<std::uint64_t>(write.expiry_s));
+  append_flag(output, " F", write.written_s);
   if (write.token) {
-    append_number(output, " C", *write.token);
+    append_flag(output, " C", *write.token);
   } else {
     output.append(" ME");
   }
-  append_number(output, " c O", number);
+  append_flag(output, " c O", number);
   output.append(kLineEnd).append(write.value).append(kLineEnd);
 }
 
 void append_delete(std::string& output, std::string_view key, std::uint64_t token,
                    std::uint32_t number) {
   append_command(output, "md ", key);
-  append_number(output, " C", token);
-  append_number(output, " O", number);
+  append_flag(output, " C", token);
+  append_flag(output, " O", number);
   output.append(kLineEnd);
 }
 

@@ -32,8 +32,8 @@ class ConnectionListener {
   /// a call even if none of its requests is left.
   virtual void on_error(Connection& connection, std::string_view text) = 0;
   /// The server has refused the request with the error `text` and has not executed it. The
-  /// connection has forgotten it: the listener decides what happens to it. Nobody waits for it any
-  /// more if it is late.
+  /// connection has forgotten it: the listener decides what happens to it. The caller of a late
+  /// request has been answered, so it is not sent again.
   virtual void on_refused(PendingRequest& request, Connection& connection,
                           std::string_view text) = 0;
 };
