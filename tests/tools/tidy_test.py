@@ -236,6 +236,13 @@ class CommandLine(unittest.TestCase):
             self.assertEqual(bad.returncode, 1)
             self.assertEqual(bad.stdout, "b.h:1: no #pragma once\ntidy: 2 files, 1 faults\n")
 
+    def test_other_tools_refuse_what_they_do_not_know(self):
+        for tool, fault in (("setup", 'no group "everything"'), ("lint", "usage:")):
+            command = [os.path.join(ROOT, "tools", tool), "everything"]
+            run = subprocess.run(command, capture_output=True, text=True, check=False)
+            self.assertEqual(run.returncode, 2, run)
+            self.assertIn(fault, run.stderr)
+
 
 if __name__ == "__main__":
     unittest.main()
