@@ -129,6 +129,19 @@ TEST_F(FallbackLateTest, OfChargesTellWhatWasCharged) {
   EXPECT_EQ(counted_as_not_charged(), 0U);
 }
 
+// Another key's answer, which says that the store is back, comes before that to the reset.
+TEST_F(FallbackLateTest, LetNothingBeChargedBehindAReset) {
+  wrap({}, "fixed_window 40/1h");
+  inner_->lose_all();
+  EXPECT_TRUE(decide({.cost = 5}, kStart).allowed);
+  inner_->lose_nothing();
+  submit({{.key = "other", .cost = 0}}, Batch::Mode::kEach, kStart);
+  submit({{.operation = Operation::kReset}}, Batch::Mode::kEach, kStart);
+  for (int i = 0; i < 2; ++i) inner_->answer_all();
+  EXPECT_EQ(counted_as_charged(), 0U);
+  EXPECT_EQ(decide_elsewhere({.cost = 0}, kStart).remaining, 40);
+}
+
 // A charge is no user of the space.
 TEST_F(FallbackLateTest, OfChargesLetALimitBeReplaced) {
   wrap({}, "fixed_window 40/1h");

@@ -164,12 +164,13 @@ bool FallbackStore::repeat_denial(const Subject& subject, const Request& request
   return true;
 }
 
-// After a refund or reset by this process, its callers ask the store at once. REQUIRES: answers_ is
-// not null; the limit lends no permits.
+// After a refund or reset by this process, its callers ask the store at once. What a reset forgets
+// is not charged to the store behind it. REQUIRES: answers_ is not null; the limit lends no permits.
 void FallbackStore::ask_again_after(const Request& request, const KeyName& name) {
   assert(answers_ != nullptr);
   const bool refunds = request.operation == Operation::kRefund && request.cost > 0;
   const bool is_reset = request.operation == Operation::kReset;
+  if (is_reset) charges_.forget(name);
   if (refunds || is_reset) answers_->ask_again(name, clock_.now(), is_reset);
 }
 
@@ -280,9 +281,6 @@ ChargeBack::Charge FallbackStore::note_local(const Subject& subject, const Reque
     case Operation::kRefund:
       // If it was sent, the store may have got these units.
       if (sent == Sent::kNo) charges_.subtract(name_of(subject), request.cost);
-      return {};
-    case Operation::kReset:
-      charges_.forget(name_of(subject));
       return {};
     default:
       return {};

@@ -120,7 +120,6 @@ class FallbackStore::Settling {
       std::unique_lock lock(store_.local_mutex_, std::defer_lock);
       // Nothing else is known of permits: no need to agree with it.
       if (!is_for_permits) lock.lock();
-      if (operation == Operation::kReset) store_.charges_.forget(name_of(subject));
       // What was told before a block does not end it.
       if (operation == Operation::kBlock) store_.bring_to_told(subject, request, arrived_);
       store_.local_->mirror(subject.key, in_local(subject, request), done, arrived_);
