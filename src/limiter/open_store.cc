@@ -6,12 +6,12 @@
 #include <utility>
 #include <vector>
 
+#include "core/fork.h"
 #include "core/read_number.h"
 #include "limiter/store_observer.h"
 #include "sluice/health.h"
 #include "sluice/store.h"
 #include "stores/stores.h"
-#include "waiting/fork.h"
 #include "waiting/timer_thread.h"
 
 namespace sluice {

@@ -1,5 +1,6 @@
 #include "net/client_stream.h"
 
+#include <fcntl.h>
 #include <openssl/err.h>
 #include <openssl/sslerr.h>
 
@@ -39,6 +40,13 @@ LookupResult unix_address(const std::string& path) {
 bool is_text(const error_code& error) {
   return error.category() == asio::error::get_ssl_category() &&
          ERR_GET_REASON(static_cast<unsigned long>(error.value())) == SSL_R_WRONG_VERSION_NUMBER;
+}
+
+// A program that this one starts would otherwise hold the connection, and keep the system from
+// resetting it.
+void open_socket(IoSocket& socket, const IoSocket::endpoint_type& address, error_code& error) {
+  socket.open(address.protocol(), error);
+  if (!error) ::fcntl(socket.native_handle(), F_SETFD, FD_CLOEXEC);
 }
 
 }  // namespace
@@ -145,7 +153,8 @@ IoTask<std::string> ClientStream::open(IoSocket::endpoint_type address) {
   tls_.reset();
   close_socket(false);
   error_code error;
-  co_await socket_.async_connect(address, asio::redirect_error(kAwait, error));
+  open_socket(socket_, address, error);
+  if (!error) co_await socket_.async_connect(address, asio::redirect_error(kAwait, error));
   if (!error && is_its_own_peer(socket_)) {
     // Closed without a reset, the socket would keep the server from its port for a minute more.
     close_socket(true);
@@ -196,6 +205,7 @@ IoTask<void> ClientStream::find_out_whether_plain(IoSocket::endpoint_type addres
   std::array<char, 1> first{};
   error_code error;
   co_await doubt.async_wait(asio::redirect_error(kAwait, error));
+  if (!error) open_socket(plain, address, error);
   if (!error) co_await plain.async_connect(address, asio::redirect_error(kAwait, error));
   if (!error) {
     const std::string_view question = "PING\r\n";

@@ -273,7 +273,7 @@ class Listener {
       if (!error) {
         hand_over(std::move(peer), group);
         accept();
-      } else if (error != asio::error::operation_aborted) {
+      } else if (socket_.is_open() && error != asio::error::operation_aborted) {
         // Most likely the system is out of descriptors, and trying again at once would spin.
         service_->on_event(ConnectionEvent::kNotAccepted);
         report(error);

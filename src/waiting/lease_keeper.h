@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "core/fork.h"
 #include "core/store.h"
-#include "waiting/fork.h"
 #include "waiting/limit_binding.h"
 #include "waiting/requests.h"
 #include "waiting/timer_thread.h"

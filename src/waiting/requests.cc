@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "algorithms/limit_definition.h"
-#include "waiting/fork.h"
+#include "core/fork.h"
 #include "waiting/returns.h"
 #include "waiting/waiting_callers.h"
 

@@ -11,7 +11,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include "waiting/fork.h"
+#include "core/fork.h"
 
 namespace sluice {
 namespace {

@@ -1,40 +1,17 @@
 #include "waiting/timer_thread.h"
 
-#include <pthread.h>
-
 #include <cassert>
 #include <condition_variable>
-#include <csignal>
 #include <map>
 #include <mutex>
 #include <system_error>
 #include <thread>
 
-#include "waiting/fork.h"
+#include "core/fork.h"
+#include "core/without_signals.h"
 
 namespace sluice {
 namespace {
-
-/// While it exists, the calling thread and those that it starts receive no signals but those of
-/// their own faults: all others are for the program's threads. (The system ends a process at once,
-/// without calling a handler, if a fault happens while its signal is blocked.)
-class WithoutSignals {
- public:
-  WithoutSignals() {
-    sigset_t blocked;
-    sigfillset(&blocked);
-    for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS}) {
-      sigdelset(&blocked, fault);
-    }
-    pthread_sigmask(SIG_SETMASK, &blocked, &before_);
-  }
-  ~WithoutSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  WithoutSignals(const WithoutSignals&) = delete;
-  WithoutSignals& operator=(const WithoutSignals&) = delete;
-
- private:
-  sigset_t before_{};
-};
 
 /// Where a process finds its timer thread.
 struct Shared {

@@ -11,8 +11,8 @@
 #include <thread>
 #include <vector>
 
+#include "core/fork.h"
 #include "testing/child_process.h"
-#include "waiting/fork.h"
 #include "waiting/requests.h"
 
 namespace sluice {

@@ -300,6 +300,8 @@ void LimitTable::count_bytes(std::size_t bytes) {
 }
 
 void LimitTable::drop_unused(LimitId space) {
+  // In a child of fork() a thread that is not there may hold the mutex.
+  if (generation_ != fork_generation()) return;
   const std::lock_guard lock(mutex_);
   const Row& dropped = row(space);
   // Another thread may have used it again meanwhile, and dropped it again.

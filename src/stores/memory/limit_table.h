@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "core/arithmetic.h"
+#include "core/fork.h"
 #include "core/hash_secret.h"
 #include "core/store.h"
 #include "stores/memory/judge.h"
@@ -275,6 +276,7 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
   HashSecret secret_;
   std::atomic<Room> room_{Room::kAmple};
   std::array<std::atomic<Chunk*>, (kMaxLimits + 1) / kRowsAtOnce> chunks_{};
+  const std::uint64_t generation_ = fork_generation();  // Of the process that may lock mutex_.
   std::mutex mutex_;
   // Guarded by mutex_.
   std::unordered_map<std::string_view, LimitId> ids_;  // Of spaces, by their names.

@@ -6,6 +6,8 @@
 #include <boost/asio/io_context.hpp>
 #include <cassert>
 
+#include "core/without_signals.h"
+
 namespace sluice {
 namespace {
 
@@ -67,6 +69,7 @@ class WaitingCaller {
 void RemoteWorker::start(Router& router) {
   assert(router_ == nullptr);
   router_ = &router;
+  const WithoutSignals without_signals;
   thread_ = std::thread([this] { run(); });
 }
 
