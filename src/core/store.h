@@ -116,10 +116,11 @@ class Store {
 
   /// Takes the batch over and does not wait for another machine: its completion is called once,
   /// within this call or later on the store's worker thread (if a completion submits it, perhaps on
-  /// another thread that calls this store). Requests that the store could not answer are
-  /// kUnavailable, and Batch::error() says why. REQUIRES: as decide() or decide_all(); the batch
-  /// has a completion. Throws std::invalid_argument as decide_all(); the store has then asked
-  /// nothing, and does not call the completion.
+  /// another thread that calls this store), or while the store is destroyed, on the thread that
+  /// destroys it. Requests that the store could not answer are kUnavailable, and Batch::error()
+  /// says why. REQUIRES: as decide() or decide_all(); the batch has a completion. Throws
+  /// std::invalid_argument as decide_all(); the store has then asked nothing, and does not call the
+  /// completion.
   virtual void submit(std::unique_ptr<Batch> batch);
 
   /// As submit(), but returns when the completion has run and the batch is destroyed. The

@@ -165,7 +165,8 @@ bool FallbackStore::repeat_denial(const Subject& subject, const Request& request
 }
 
 // After a refund or reset by this process, its callers ask the store at once. What a reset forgets
-// is not charged to the store behind it. REQUIRES: answers_ is not null; the limit lends no permits.
+// is not charged to the store behind it. REQUIRES: answers_ is not null; the limit lends no
+// permits.
 void FallbackStore::ask_again_after(const Request& request, const KeyName& name) {
   assert(answers_ != nullptr);
   const bool refunds = request.operation == Operation::kRefund && request.cost > 0;
