@@ -363,6 +363,26 @@ TEST_F(FallbackOperationsTest, WhatIsDeniedStaysSo) {
   EXPECT_TRUE(inner_->asked.empty());
 }
 
+// What remains in the windows that begin during a block, these do not say.
+TEST_F(FallbackOperationsTest, ABlockByAnotherProcessStandsForEachCostThatWasDenied) {
+  const std::vector<std::vector<Ask>> rows{
+      {{.cost = 1}, {.cost = 5}},
+      {{.cost = 5}, {.cost = 1}},
+      {{.cost = 3, .operation = Operation::kTakeUpTo}},
+  };
+  for (const std::vector<Ask>& asks : rows) {
+    wrap({.deny_cache = std::chrono::seconds(0)}, "fixed_window 10/10ms");
+    decide_elsewhere({.operation = Operation::kBlock, .duration_ns = kHourNs});
+    for (const Ask& ask : asks) EXPECT_FALSE(decide(ask).allowed);
+    inner_->lose_all();
+    const Instant began = store_->now();
+    while (store_->now() < began + 20 * kMillisecondNs) {
+    }
+    EXPECT_FALSE(decide(Ask{}).allowed);
+    inner_->lose_nothing();
+  }
+}
+
 TEST_F(FallbackOperationsTest, WhatRemainsIsAskedForWhereOneUnitWasNotDenied) {
   wrap({});
   decide({.cost = 8});
@@ -370,11 +390,16 @@ TEST_F(FallbackOperationsTest, WhatRemainsIsAskedForWhereOneUnitWasNotDenied) {
   EXPECT_EQ(take_up_to(7).taken, 2);
 }
 
-TEST_F(FallbackOperationsTest, ADenialOfWhatRemainsIsNotRemembered) {
+TEST_F(FallbackOperationsTest, ADenialOfWhatRemainsIsOneOfAUnit) {
   wrap({});
   decide({.cost = 10});
   EXPECT_FALSE(take_up_to(5).allowed);
-  EXPECT_EQ(decide({.cost = 5}).source, Source::kStore);
+  EXPECT_EQ(decide(Ask{}).source, Source::kCache);
+  // A take could borrow.
+  wrap({}, "token_bucket 10/1h borrow=yes");
+  decide({.cost = 11});
+  EXPECT_FALSE(take_up_to(5).allowed);
+  EXPECT_EQ(decide(Ask{}).source, Source::kStore);
 }
 
 // The store never had them.
@@ -609,6 +634,11 @@ TEST_F(FallbackPermitsTest, ALimitBelowTheShareGivesNone) {
   EXPECT_EQ(denied.retry_after, kPolicyWait);
   EXPECT_EQ(decide({.cost = 0}, kStart).remaining, 0);
   EXPECT_TRUE(renew(1).allowed) << "what the store gave is still held";
+  const auto held = space_;
+  const auto former = std::move(limit_);
+  use("concurrency 10");
+  EXPECT_TRUE(renew(1).allowed) << "by other numbers, too";
+  EXPECT_EQ(decide({.cost = 0}, kStart).remaining, 0);
   EXPECT_TRUE(release(1).allowed);
 }
 

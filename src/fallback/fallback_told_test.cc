@@ -275,6 +275,19 @@ TEST_F(FallbackToldTest, ABlockThatStandsOutlastsARaisedLimit) {
   EXPECT_EQ(admitted(kStart), 0);
 }
 
+// The smaller limit of this name says only that nothing of it remains.
+TEST_F(FallbackToldTest, WhatIsUsedOfALargerLimitIsKnownThoughASmallerOneWasAskedLast) {
+  wrap({}, "fixed_window 1000/1d");
+  decide({.cost = 1000}, kStart);
+  const auto held = space_;
+  const auto larger = std::move(limit_);
+  use("fixed_window 3/1d");
+  EXPECT_EQ(decide({.cost = 0}, kStart).remaining, 0);
+  inner_->lose_all();
+  use(larger->expression());
+  EXPECT_EQ(decide({.cost = 0}, kStart).remaining, 0);
+}
+
 TEST_F(FallbackToldTest, ADenialThatTheStoreTookBackIsOver) {
   wrap({.deny_cache = std::chrono::seconds(0)}, "token_bucket 10/10ms");
   decide_elsewhere({.operation = Operation::kBlock, .duration_ns = kHourNs});

@@ -17,6 +17,10 @@ namespace sluice {
 
 namespace {
 
+// The ends of two denials with one cause differ by no more: each is known to a tick of the clock by
+// which requests are sent.
+constexpr std::int64_t kSameEndNs = 10'000'000;
+
 std::uint32_t numbers_hash(const Request& request) {
   const std::string& expression = request.limit->expression;
   return static_cast<std::uint32_t>(XXH3_64bits(expression.data(), expression.size()));
@@ -27,6 +31,14 @@ std::int64_t quota_of(const Request& request, std::size_t binding) {
   return numbers_of(request.limit->parts[binding]).quota;
 }
 
+// Whether its denial is one of a take: take_up_to is denied where a single unit is, unless that
+// could be borrowed.
+bool is_like_a_take(const Request& request) {
+  return request.operation == Operation::kTake ||
+         (request.operation == Operation::kTakeUpTo &&
+          std::ranges::none_of(request.limit->parts, borrows));
+}
+
 // The same number for all patiences between which the limit makes no difference: windows and logs
 // reserve nothing, and without a patience only a leaky bucket has one of its own.
 std::int64_t patience_under(const LimitDefinition& limit, std::int64_t patience_ns) {
@@ -35,15 +47,26 @@ std::int64_t patience_under(const LimitDefinition& limit, std::int64_t patience_
   return patience_ns == kDefaultPatience && !has_own ? 0 : patience_ns;
 }
 
+// Of a take_up_to, those of the single unit.
+std::int64_t cost_denied(const Request& request) {
+  return request.operation == Operation::kTakeUpTo ? 1 : request.cost;
+}
+std::int64_t patience_denied(const Request& request) {
+  const bool is_up_to = request.operation == Operation::kTakeUpTo;
+  return patience_under(*request.limit, is_up_to ? kDefaultPatience : request.patience_ns);
+}
+
 }  // namespace
 
 void LastAnswers::ToldEntry::tell(const Decision& decision, Instant at, Instant since,
                                   bool may_be_blocked) {
-  const Told next{.at = at,
-                  .used = std::max<std::int64_t>(0, decision.limit - decision.remaining),
-                  .reset_at = saturated_sum(at, decision.reset_after.count())};
+  Told next{.at = at,
+            .used = std::max<std::int64_t>(0, decision.limit - decision.remaining),
+            .reset_at = saturated_sum(at, decision.reset_after.count())};
   const auto strictness = [](const Told& one) { return std::pair(one.used, one.reset_at); };
   if (may_be_newer_than(at, since) && strictness(told) >= strictness(next)) return;
+  // Where nothing remains more may be used: another limit of this name may be larger.
+  if (decision.remaining == 0 && told.reset_at > at) next.used = std::max(next.used, told.used);
   told = next;
   is_new = true;
   has_remained = decision.remaining > 0 && !may_be_blocked;
@@ -52,11 +75,22 @@ void LastAnswers::ToldEntry::tell(const Decision& decision, Instant at, Instant 
 // REQUIRES: until != 0; the request takes units.
 bool LastAnswers::Denial::covers(const Request& request) const {
   assert(until != 0 && can_be_denied(request.operation, request.cost));
-  const bool is_up_to = request.operation == Operation::kTakeUpTo;
-  const std::int64_t asked =
-      patience_under(*request.limit, is_up_to ? kDefaultPatience : request.patience_ns);
+  const std::int64_t asked = patience_denied(request);
   const bool as_patient = asked == patience_ns || (asked >= 0 && asked < patience_ns);
-  return as_patient && (is_up_to ? 1 : request.cost) >= cost;
+  return as_patient && cost_denied(request) >= cost;
+}
+
+// A smaller cost than this one was denied before, and still is if less than it remains. That is
+// known only if both denials end together, as in a block or a fixed window: else the store may be
+// asked for the smaller cost sooner.
+void LastAnswers::Denial::keep_smaller_cost(const Denial& former, std::int64_t remaining,
+                                            Instant now) {
+  const bool is_alike = former.numbers == numbers && former.patience_ns == patience_ns;
+  const bool ends_together = std::abs(until - former.until) <= kSameEndNs;
+  if (!is_alike || !ends_together || former.until <= now) return;
+  if (former.cost >= cost || remaining >= former.cost) return;
+  cost = former.cost;
+  until = std::min(until, former.until);
 }
 
 bool LastAnswers::Denial::is_over(const Request& request, const Decision& answer) const {
@@ -99,7 +133,7 @@ void LastAnswers::record(const KeyName& name, const Request& request, const Deci
   const bool takes_units = sent && can_be_denied(request.operation, request.cost);
   const std::lock_guard lock(shard.lock);
   const bool is_denial = takes_units && !told.allowed && told.retry_after != kNever &&
-                         request.operation == Operation::kTake && *sent > shard.cleared_at;
+                         is_like_a_take(request) && *sent > shard.reset_at;
   ToldEntry* const entry = keeps_all_ || is_denial ? &told_.find_or_add(number, tag_of(name), at)
                                                    : told_.find(number, tag_of(name));
   if (entry == nullptr) return;
@@ -108,15 +142,18 @@ void LastAnswers::record(const KeyName& name, const Request& request, const Deci
   entry->tell(told, at, since, may_be_blocked);
   if (is_denial) {
     note_denial(shard, *sent);
+    Denial& denial = denials_.find_or_add(number, tag_of(name), at);
+    const Denial former = entry->may_be_denied ? denial : Denial{};
+    denial = {.tag = tag_of(name),
+              // It may be older than a refund: while the store answers, it is asked again.
+              .sent_at = *sent > shard.refunded_at ? *sent : *sent - hold_ns_,
+              .until = saturated_sum(*sent, told.retry_after.count()),
+              .cost = cost_denied(request),
+              .patience_ns = patience_denied(request),
+              .numbers = numbers_hash(request),
+              .binding = told.binding};
+    if (former.sent_at > shard.refunded_at) denial.keep_smaller_cost(former, told.remaining, at);
     entry->may_be_denied = true;
-    denials_.find_or_add(number, tag_of(name), at) = {
-        .tag = tag_of(name),
-        .sent_at = *sent,
-        .until = saturated_sum(*sent, told.retry_after.count()),
-        .cost = request.cost,
-        .patience_ns = patience_under(*request.limit, request.patience_ns),
-        .numbers = numbers_hash(request),
-        .binding = told.binding};
   } else if (sent && told.allowed && !may_be_old) {
     Denial* const denial = denial_of(name, *entry);
     if (denial != nullptr && denial->until != 0 && denial->is_over(request, told)) {
@@ -189,7 +226,8 @@ void LastAnswers::ask_again(const KeyName& name, Instant now, bool is_reset) {
   const std::size_t number = number_of(name);
   Shard& shard = shards_[number];
   const std::lock_guard lock(shard.lock);
-  shard.cleared_at = std::max(shard.cleared_at, now);
+  Instant& returned_at = is_reset ? shard.reset_at : shard.refunded_at;
+  returned_at = std::max(returned_at, now);
   note_denial(shard, now);
   ToldEntry* const entry = told_.find(number, tag_of(name));
   if (entry == nullptr) return;

@@ -26,9 +26,10 @@ namespace sluice {
 /// requests of the same key under the same numbers that the store would deny too: a take of at
 /// least its cost and, if a part is a bucket, at most its patience (the longest delay that the
 /// caller accepts), and a take of what remains if a single unit was denied. Only the latest denial
-/// of each key is remembered, and none without an end (retry_after kNever: no state admits the
-/// cost). It is over when it ends, when the store allows a take that it applies to or one under
-/// other numbers, or answers that as much as its cost remains, or when the key is reset.
+/// of each key is remembered, or one of a smaller cost that ends with it, and none without an end
+/// (retry_after kNever: no state admits the cost). It is over when it ends, when the store allows a
+/// take that it applies to or one under other numbers, or answers that as much as its cost remains,
+/// or when the key is reset.
 ///
 /// While the store answers, a denial is used until t + hold at most, so that what another process
 /// refunds is seen after that time. While the store does not answer, it is used as long as it
@@ -57,8 +58,8 @@ class LastAnswers {
     std::chrono::nanoseconds hold{0};
   };
 
-  /// What was used of a key, or of one part of it. That holds under other numbers too; what
-  /// remained does not.
+  /// What was used of a key, or of one part of it; at least that, where nothing remained. It holds
+  /// under other numbers too; what remained does not.
   struct Told {
     Instant at = 0;         ///< When the answer arrived.
     std::int64_t used = 0;  ///< At least 0. What is borrowed, only `reset_at` tells.
@@ -94,8 +95,8 @@ class LastAnswers {
               Inner store = Inner::kAnswers) const;
 
   /// A refund in this process may have ended the key's denial: while the store answers, it is asked
-  /// again. From now on denials of requests sent up to `now` are not remembered. A reset ends the
-  /// denial in any case.
+  /// again, and denials of requests sent up to `now` are used only where it does not. A reset ends
+  /// the denial in any case, and denials of requests sent up to `now` are not remembered.
   void ask_again(const KeyName& name, Instant now, bool is_reset);
 
   /// The key is being blocked here, at `now`.
@@ -141,6 +142,7 @@ class LastAnswers {
     std::uint8_t binding;
 
     bool covers(const Request& request) const;
+    void keep_smaller_cost(const Denial& former, std::int64_t remaining, Instant now);
     // Whether the store allows now what it denied. REQUIRES: until != 0; `answer` allows.
     bool is_over(const Request& request, const Decision& answer) const;
     Instant ends_at() const { return until; }
@@ -149,8 +151,9 @@ class LastAnswers {
   struct alignas(64) Shard {
     Lock lock;
     // Guarded by lock, as are the shard's entries:
-    Instant cleared_at = -1;  // When a denial was last cleared here.
-    Instant blocked_at = -1;  // When a key was last blocked here.
+    Instant refunded_at = -1;  // When a key was last refunded here.
+    Instant reset_at = -1;     // When a key was last reset here.
+    Instant blocked_at = -1;   // When a key was last blocked here.
     // Written under lock, read without it: from then on no denial here is used while the store
     // answers.
     std::atomic<Instant> quiet_from{0};

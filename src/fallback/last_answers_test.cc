@@ -86,6 +86,18 @@ TEST_F(LastAnswersTest, ADenialIsUsedForAWhileUnlessTheStoreIsLost) {
       answers.denies(kName, request({}), kStart + 100, decision, LastAnswers::Inner::kIsLost));
 }
 
+// The refund may be of another key, and older than the denial.
+TEST_F(LastAnswersTest, ADenialThatMayBeOlderThanARefundIsUsedOnlyWhereTheStoreIsLost) {
+  for (int i = 0; i < 5000; ++i) {
+    answers_.ask_again(name({.key = std::to_string(i)}), kStart + 5, false);
+  }
+  deny(Ask{});
+  EXPECT_FALSE(find(Ask{}));
+  Decision decision;
+  EXPECT_TRUE(
+      answers_.denies(name(Ask{}), request(Ask{}), kStart, decision, LastAnswers::Inner::kIsLost));
+}
+
 TEST_F(LastAnswersTest, WhatRemainsIsLessThanWhatIsAsked) {
   deny({.cost = 2, .patience_ns = 7});
   EXPECT_EQ(find({.cost = 2, .patience_ns = 7})->remaining, 1);

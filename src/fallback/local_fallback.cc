@@ -228,14 +228,16 @@ Decision LocalFallback::answer_together(std::span<const Request> requests, Insta
 
 Decision LocalFallback::answer_for_permit(Request request, Instant now) {
   LimitDefinition share = *request.limit;
-  const std::int64_t permits = permits_of(share) /= shares_;
+  std::int64_t& permits = permits_of(share);
+  const bool has_none = permits < shares_;
+  permits = std::max<std::int64_t>(1, permits / shares_);  // No algorithm knows a limit of none.
   request.limit = &share;
   Decision decision;
-  // No algorithm knows a limit of none.
-  if (permits == 0 && can_be_denied(request.operation, request.cost)) {
+  if (has_none && can_be_denied(request.operation, request.cost)) {
     decision = {.retry_after = kPolicyWait};
   } else {
     decision = store_.decide_one(request, now);
+    if (has_none) decision.limit = decision.remaining = 0;
   }
   decision.source = Source::kLocal;
   if (!request.parts.empty()) request.parts[0] = decision;
