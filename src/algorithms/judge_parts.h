@@ -41,6 +41,12 @@ inline Call call_of(const Request& request, Instant now) {
           .permit = request.permit};
 }
 
+/// The same call, as it is to one of the parts: one of `uncounted_parts` gets nothing back.
+inline Call call_of_part(Call call, std::uint8_t uncounted_parts, std::size_t part) {
+  if ((uncounted_parts >> part & 1U) != 0) call.cost = 0;
+  return call;
+}
+
 /// As many units as every part has left, at most the call's cost, whether the key is blocked or
 /// not.
 template <class Judge>
@@ -55,8 +61,9 @@ std::int64_t units_left(std::size_t parts, const Call& call, Judge judge) {
 
 /// What else is known when the parts are judged.
 struct JudgedTogether {
-  Instant blocked_until = 0;  ///< When the key's block ends; 0 if it has none.
-  bool others_admit = true;   ///< False if another key denies what is asked together.
+  Instant blocked_until = 0;         ///< When the key's block ends; 0 if it has none.
+  bool others_admit = true;          ///< False if another key denies what is asked together.
+  std::uint8_t uncounted_parts = 0;  ///< Of the request.
 };
 
 /// Judges each of the parts, as Request::parts describes it.
@@ -67,7 +74,7 @@ void judge_parts(std::span<Judged> parts, Operation operation, const Call& call,
   const bool is_denied = is_blocked && can_be_denied(operation, call.cost);
   bool allowed = known.others_admit && !is_denied;
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    parts[i] = judge(i, operation, call);
+    parts[i] = judge(i, operation, call_of_part(call, known.uncounted_parts, i));
     allowed = allowed && decision_in(parts[i]).allowed;
   }
   for (std::size_t i = 0; i < parts.size(); ++i) {

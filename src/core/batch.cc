@@ -28,7 +28,9 @@ Batch::~Batch() = default;
 // together always get theirs: a FallbackStore records them.
 void Batch::keep_parts() {
   const bool is_group = is_together() && requests_.size() > 1;
-  const auto parts_of = [&](const Request& request) { return is_group ? 1 : request.parts.size(); };
+  const auto parts_of = [&](const Request& request) {
+    return std::max<std::size_t>(is_group ? 1 : 0, request.parts.size());
+  };
   std::size_t count = 0;
   for (const Request& request : requests_) count += parts_of(request);
   parts_.resize(count, Decision{.source = Source::kUnavailable});

@@ -52,12 +52,19 @@ struct Request {
   /// kRelease: the store may have granted the permit without an answer, so only the store is asked:
   /// no failure policy answers.
   bool is_reclaim = false;
+  /// kRefund: the parts of the limit that get nothing back, since they do not count these units any
+  /// more: bit i stands for part i.
+  std::uint8_t uncounted_parts = 0;
+  /// Whether `parts` have no meaning if the request is denied: then a denial may be repeated
+  /// without asking the store.
+  bool parts_if_allowed = false;
   /// Receives the decisions that are combined into the answer, in the order in which
   /// Decision::binding counts them; empty if the caller does not need them. For a request that is
   /// asked alone, or in a list of one, these are the decisions of the limit's parts; for one that
-  /// is asked together with others, its own decision. If all admit, they describe the state after
-  /// the charge; if one denies, the state as it is, with `allowed` and `retry_after` for the cost
-  /// of the request. If the answer is kUnavailable, they have no meaning.
+  /// is asked together with others, its own decision, or that and then those of the limit's parts.
+  /// If all admit, they describe the state after the charge; if one denies, the state as it is,
+  /// with `allowed` and `retry_after` for the cost of the request. If the answer is kUnavailable,
+  /// they have no meaning.
   std::span<Decision> parts = {};
 };
 

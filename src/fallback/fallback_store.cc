@@ -152,8 +152,9 @@ bool FallbackStore::repeat_denial(const Subject& subject, const Request& request
   const KeyName name = name_of(subject);
   ask_again_after(request, name);
   // The decisions of the parts are not remembered with a denial.
-  if (!can_be_denied(request.operation, request.cost) || now != kStoreTime ||
-      !request.parts.empty() || !answers_->was_denied(name, sent)) {
+  const bool wants_parts = !request.parts.empty() && !request.parts_if_allowed;
+  if (!can_be_denied(request.operation, request.cost) || now != kStoreTime || wants_parts ||
+      !answers_->was_denied(name, sent)) {
     return false;
   }
   // The exact time: else a denial of a few nanoseconds would last until the next tick.
@@ -191,7 +192,8 @@ std::unique_ptr<Batch> FallbackStore::left_to_ask(std::unique_ptr<Batch> batch) 
   Instant sent = sent_at(batch->now());
   for (std::size_t i = 0; i < requests.size(); ++i) {
     const Subject subject{.space = requests[i].space, .key = hash_key(requests[i].key, secret_)};
-    if (batch->is_together() ||
+    const bool is_group = batch->is_together() && requests.size() > 1;
+    if (is_group ||
         !answer_inline(subject, requests[i], batch->now(), sent, batch->decisions()[i])) {
       subjects.push_back(subject);
     }

@@ -414,6 +414,11 @@ TEST_F(FallbackCacheTest, IsNotForThoseWhoWantParts) {
   store_->decide({&wants_parts, 1}, kStoreTime, {&last_, 1});
   EXPECT_EQ(last_.source, Source::kStore);
   EXPECT_EQ(part, last_);
+  // Of an admission only, in a list of one as well.
+  wants_parts.parts_if_allowed = true;
+  store_->decide({&wants_parts, 1}, kStoreTime, {&last_, 1});
+  EXPECT_EQ(last_.source, Source::kCache);
+  EXPECT_EQ(store_->decide_all({&wants_parts, 1}, kStoreTime).source, Source::kCache);
 }
 
 TEST_F(FallbackCacheTest, RefundsAndResetsClear) {

@@ -1,6 +1,7 @@
 #include "conformance/scenario.h"
 
 #include <algorithm>
+#include <bitset>
 #include <limits>
 #include <ostream>
 #include <set>
@@ -221,6 +222,8 @@ rc::Gen<Draft> any_draft(const Wanted& wanted, const Frame& frame,
     if (wanted.patience) event.patience_ns = any_patience(part);
     event.operation = any_operation(wanted, part);
     if (event.operation == Operation::kBlock) event.duration_ns = any_duration(part);
+    const bool leaves_out = event.operation == Operation::kRefund && *rc::gen::arbitrary<bool>();
+    if (leaves_out) event.uncounted_parts = *rc::gen::arbitrary<std::uint8_t>();
     if (event.operation == Operation::kRenew || event.operation == Operation::kRelease) {
       event.cost = 1;
       draft.choice = *rc::gen::inRange<std::size_t>(0, 1000);
@@ -319,6 +322,7 @@ std::string describe(const Scenario& scenario, const Event& event) {
       << name_of(event.operation) << " " << event.cost << " of key " << event.key << " under limit "
       << event.limit << " (" << expression(scenario.limits[event.limit]) << ")";
   if (event.wants_parts) out << " with parts";
+  if (event.uncounted_parts != 0) out << " but for parts " << std::bitset<8>(event.uncounted_parts);
   if (event.patience_ns != kDefaultPatience) out << " patience " << event.patience_ns << "ns";
   if (event.operation == Operation::kBlock) out << " for " << event.duration_ns << "ns";
   if (model::lends(scenario.limits[event.limit])) out << " permit " << event.permit;

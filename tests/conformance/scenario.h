@@ -23,6 +23,8 @@ struct Event {
   std::int64_t patience_ns = kDefaultPatience;
   std::int64_t duration_ns = 1;
   PermitId permit = 0;
+  /// Of a refund: see Request::uncounted_parts.
+  std::uint8_t uncounted_parts = 0;
   Instant now = 0;
   /// Sent at the same instant as the event before it, in one batch or list with it.
   bool together = false;

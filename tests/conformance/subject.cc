@@ -35,7 +35,8 @@ Request Subject::request(const Event& event) const {
           .cost = event.cost,
           .patience_ns = event.patience_ns,
           .duration_ns = event.duration_ns,
-          .permit = event.permit};
+          .permit = event.permit,
+          .uncounted_parts = event.uncounted_parts};
 }
 
 Answer Subject::ask(const Event& event) {
@@ -60,12 +61,14 @@ Answer Subject::ask_all(std::span<const Event> events) {
   Answer answer;
   std::vector<Request> requests;
   for (const auto& event : events) requests.push_back(request(event));
-  answer.parts.resize(events.size() > 1 ? events.size() : parts_.at(events[0].limit));
+  // Of several, each has a decision of its own before those of its parts.
+  const std::size_t own = events.size() > 1 ? 1 : 0;
+  std::vector<std::vector<Decision>> told;
   for (std::size_t i = 0; i < events.size(); ++i) {
-    requests[i].parts = std::span(answer.parts).subspan(i, 1);
+    requests[i].parts = told.emplace_back(own + parts_.at(events[i].limit));
   }
-  if (events.size() == 1) requests[0].parts = answer.parts;
   static_cast<Decision&>(answer) = store_->decide_all(requests, events.front().now);
+  for (const auto& one : told) answer.parts.insert(answer.parts.end(), one.begin(), one.end());
   return answer;
 }
 
@@ -85,7 +88,8 @@ model::ModelRequest Reference::request(const Event& event) const {
           .cost = event.cost,
           .patience_ns = event.patience_ns,
           .duration_ns = event.duration_ns,
-          .permit = event.permit};
+          .permit = event.permit,
+          .uncounted_parts = event.uncounted_parts};
 }
 
 Answer Reference::ask(const Event& event) {

@@ -97,12 +97,14 @@ Model::Answers Model::act(const ModelRequest& request, Instant now, Key& key) {
   for (std::size_t i = 0; i < key.parts.size(); ++i) {
     const ModelLimit& limit = request.limits[i];
     PartState& part = key.parts[i];
+    PartCall of_part = call;
+    if ((request.uncounted_parts >> i & 1U) != 0) of_part.cost = 0;
     switch (request.operation) {
       case Operation::kTake:
         answers.push_back(part.take(limit, call));
         break;
       case Operation::kRefund:
-        answers.push_back(part.refund(limit, call));
+        answers.push_back(part.refund(limit, of_part));
         break;
       case Operation::kCharge:
         answers.push_back(part.charge(limit, call));
@@ -172,10 +174,12 @@ Decision Model::decide(const ModelRequest& request, Instant now) {
 Decision Model::decide_all(const std::vector<ModelRequest>& requests, Instant now) {
   if (requests.size() == 1) return decide(requests.front(), now);
   std::vector<Key> after;
+  std::vector<Answers> of_parts;
   Answers answers;
   for (const auto& request : requests) {
     after.push_back(find(request));
-    answers.push_back(combine(attempt(request, now, after.back())));
+    of_parts.push_back(attempt(request, now, after.back()));
+    answers.push_back(combine(of_parts.back()));
   }
   const bool admitted = all_admit(answers);
   for (std::size_t i = 0; i < requests.size(); ++i) {
@@ -185,10 +189,15 @@ Decision Model::decide_all(const std::vector<ModelRequest>& requests, Instant no
       ModelRequest peek = requests[i];
       peek.cost = 0;
       answers[i] = decide(peek, now);
+      of_parts[i] = parts_;
     }
   }
-  parts_ = answers;
-  return combine(parts_);
+  parts_.clear();
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    parts_.push_back(answers[i]);
+    parts_.insert(parts_.end(), of_parts[i].begin(), of_parts[i].end());
+  }
+  return combine(answers);
 }
 
 }  // namespace sluice::model

@@ -33,6 +33,7 @@ struct ModelRequest {
   std::int64_t patience_ns = kDefaultPatience;
   std::int64_t duration_ns = 0;
   PermitId permit = 0;
+  std::uint8_t uncounted_parts = 0;
 };
 
 /// The decisions that every store must make, computed in the slow and obvious way. Forgets nothing
@@ -46,7 +47,7 @@ class Model {
   Decision decide_all(const std::vector<ModelRequest>& requests, Instant now);
 
   /// The decisions that were combined to the last one: of the parts of one request, or of each
-  /// request of a list.
+  /// request of a list, with those of its parts behind it.
   const std::vector<Decision>& parts() const { return parts_; }
 
  private:

@@ -337,7 +337,7 @@ Decision PartState::refund(const ModelLimit& limit, const PartCall& call) {
     tat_ = std::min(tat_, lowered);
     return peek(limit, call.now);
   }
-  if (call.cost > 0) forget_before(first_counted(limit, judged_at(limit, call.now)));
+  forget_before(first_counted(limit, judged_at(limit, call.now)));
   Wide left = call.cost;
   while (left > 0 && !admitted_.empty()) {
     const Wide back = std::min(left, admitted_.back().units);

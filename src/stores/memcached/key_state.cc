@@ -316,7 +316,8 @@ Decision KeyState::decide(const Request& request, Instant now) {
   blocked_until_ = until;
   make_readable(limit);
   for (std::size_t i = 0; i < limit.parts.size(); ++i) {
-    states_[i].commit(limit.parts[i], request.operation, call);
+    states_[i].commit(limit.parts[i], request.operation,
+                      call_of_part(call, request.uncounted_parts, i));
   }
   committed(decisions, now);
   return decision;
@@ -337,7 +338,9 @@ PartDecisions KeyState::judge(const Request& request, Operation operation, const
                               Instant until) const {
   const LimitDefinition& limit = *request.limit;
   PartDecisions decisions(limit.parts.size());
-  judge_parts(std::span(decisions), operation, call, {.blocked_until = until}, judge_of(limit));
+  judge_parts(std::span(decisions), operation, call,
+              {.blocked_until = until, .uncounted_parts = request.uncounted_parts},
+              judge_of(limit));
   if (!request.parts.empty()) std::ranges::copy(decisions, request.parts.begin());
   return decisions;
 }

@@ -28,15 +28,17 @@ Decision combine(std::span<const Member> members) {
   Together all;
   for (const Member& member : members) {
     const Decision own = combined(member.judged);
-    const std::span<Decision> wanted = member.request.parts;
-    if (members.size() == 1) {
-      if (!wanted.empty()) {
-        std::ranges::transform(member.judged, wanted.begin(), &Judged::decision);
-      }
-      return own;
+    std::span<Decision> wanted = member.request.parts;
+    if (members.size() > 1) {
+      all.add(own);
+      if (wanted.empty()) continue;
+      wanted[0] = own;
+      wanted = wanted.subspan(1);
     }
-    if (!wanted.empty()) wanted[0] = own;
-    all.add(own);
+    if (!wanted.empty()) {
+      std::ranges::transform(member.judged, wanted.begin(), &Judged::decision);
+    }
+    if (members.size() == 1) return own;
   }
   return all.decision();
 }
@@ -336,7 +338,9 @@ void Table::erase(Shard& shard, const Slot& slot) {
 
 void Table::judge_member(Member& member, Operation operation, const Call& call) const {
   const Instant until = blocked_until(key_cell(member.place));
-  judge_parts(member.judged, operation, call, {.blocked_until = until}, judge_of(member));
+  judge_parts(member.judged, operation, call,
+              {.blocked_until = until, .uncounted_parts = member.request.uncounted_parts},
+              judge_of(member));
 }
 
 // Nothing is charged: the members that admit it answer as to a peek.

@@ -49,6 +49,9 @@ void put(std::string& output, const Values&... values) {
   output.append(bytes.data(), bytes.size());
 }
 
+/// Added to the kind of a part to which a refund returns nothing: see Request::uncounted_parts.
+inline constexpr std::uint8_t kUncounted = 128;
+
 /// One part of a request, as the script unpacks it.
 struct PartArguments {
   std::uint8_t kind = 0;

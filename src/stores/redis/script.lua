@@ -10,8 +10,9 @@
 --             5 reset, 6 renew, 7 release, 8 peek; 1 if it is charged together with the next
 --             request, all or none (1); the place in ARGV of its space (2); the bytes of a value's
 --             head (2); its cost (double, at most 2^53); how many parts follow (1)
---   part      kind (1), a, b (8 each), d (double): see the Lua of each algorithm. A block has one
---             more part, of kind 0: a is how long it lasts
+--   part      kind (1; plus 128 if a refund returns nothing to it), a, b (8 each), d (double): see
+--             the Lua of each algorithm. A block has one more part, of kind 0: a is how long it
+--             lasts
 -- ARGV      three texts for each space: what a value begins with, the length of that, and the last
 --           byte that is read of a value at first (empty: all of it is)
 --
@@ -186,7 +187,10 @@ while at <= #asked do
       for _ = 1, parts do
         local kind, a_l, a_h, b_l, b_h, d
         kind, a_l, a_h, b_l, b_h, d, at = unpack('<BI4I4I4I4d', asked, at)
-        local part, part_end = nil, 0
+        local part, part_end, cost = nil, 0, cost
+        if kind >= 128 then
+          kind, cost = kind - 128, 0
+        end
         if kind == 1 then
           --> algorithms/bucket.lua
         elseif kind == 2 then

@@ -102,13 +102,18 @@ void ScriptCall::put_request(const Request& request, bool has_more) {
       space_place(space_of(request)), space_of(request).head_bytes(),
       static_cast<double>(std::min(request.cost, kMaxExact)),
       static_cast<std::uint8_t>(parts.size() + (blocks ? 1 : 0)));
-  for (const AnyPart& part : parts) {
+  Request of_part = request;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const bool is_uncounted = (request.uncounted_parts >> i & 1U) != 0;
+    if (is_uncounted) of_part.cost = 0;
     std::visit(
         [&]<class P>(const P& p) {
-          put_part(first_argument_,
-                   PartCodec<typename P::Algorithm>::ask(p.params, request, near_));
+          PartArguments part = PartCodec<typename P::Algorithm>::ask(p.params, of_part, near_);
+          if (is_uncounted) part.kind |= kUncounted;
+          put_part(first_argument_, part);
         },
-        part);
+        parts[i]);
+    of_part.cost = request.cost;
   }
   if (blocks) put_part(first_argument_, {.kind = 0, .a = request.duration_ns});
 }
@@ -276,7 +281,10 @@ std::string_view decide(Answer& answer, Decision& decision, std::span<Decision> 
   }
   PartDecisions decisions(parts.size());
   judge_parts(std::span(decisions), request.operation, call,
-              {.blocked_until = answer.until, .others_admit = answer.admitted}, judge);
+              {.blocked_until = answer.until,
+               .others_admit = answer.admitted,
+               .uncounted_parts = request.uncounted_parts},
+              judge);
   if (!is_readable) return kDamaged;
   if (!wanted.empty()) std::ranges::copy(decisions, wanted.begin());
   decision = combined(decisions);
@@ -361,10 +369,11 @@ bool ScriptCall::read_unit(std::size_t i, std::string_view& rest, std::string_vi
     if (!read_answer(rest, answer)) return false;
     if (!error.empty()) continue;
     Decision& decision = decisions.emplace_back();
-    error = decide(answer, decision, is_alone ? request.parts : std::span<Decision>());
+    const std::size_t own = is_alone || request.parts.empty() ? 0 : 1;
+    error = decide(answer, decision, request.parts.subspan(own));
     newest_ = std::max(newest_, answer.newest);
     if (admitted) decision.taken = answer.taken;
-    if (!is_alone && !request.parts.empty()) request.parts[0] = decision;
+    if (own != 0) request.parts[0] = decision;
   }
   if (!error.empty()) return true;
   const Decision decision = combined(decisions);
