@@ -50,11 +50,11 @@ class SLUICE_EXPORT Reservation {
 
   /// Returns all units, if the reservation is not settled: to the store, or to the local states if
   /// they had granted it. Returns none, nor does commit(), once they do not count any more: their
-  /// window is over, or the bucket has refilled (of an `&`, for its longest part; a shorter part
-  /// then gets units that it does not count any more). Nor if this process has called reset() for
-  /// the key since, even if the call has not returned or has failed: the store may have forgotten
-  /// them. The same if it has reset more than 65,536 other keys of the limit since: which ones is
-  /// not remembered longer.
+  /// window is over, or the bucket has refilled. (Of an `&`, each part gets back what it counts.
+  /// Units that stop counting on the way to the store are returned.) Nor if this process has called
+  /// reset() for the key since, even if the call has not returned or has failed: the store may have
+  /// forgotten them. The same if it has reset more than 65,536 other keys of the limit since: which
+  /// ones is not remembered longer.
   void cancel();
 
   /// Settles the real cost, `actual` units (at least 0): refunds the rest, or charges the excess.

@@ -82,15 +82,6 @@ LimitNumbers numbers_of(const AnyPart& part) {
   return std::visit([]<class P>(const P& p) { return P::Algorithm::numbers(p.params); }, part);
 }
 
-std::chrono::nanoseconds counted_for(const LimitDefinition& limit, const Decision& answer) {
-  std::int64_t longest_ns = answer.reset_after.count();
-  if (limit.parts.size() == 1) return answer.reset_after;
-  for (const AnyPart& part : limit.parts) {
-    longest_ns = std::max(longest_ns, numbers_of(part).quota_window_ns);
-  }
-  return std::chrono::nanoseconds(longest_ns);
-}
-
 bool is_algorithm(std::string_view name) {
   return WithAlgorithms<Table>::has(name);
 }

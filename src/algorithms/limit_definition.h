@@ -1,6 +1,5 @@
 #pragma once
 
-#include <chrono>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -115,10 +114,6 @@ typename A::Params with_most_used(typename A::Params params, std::int64_t used) 
 
 /// The numbers of one part.
 LimitNumbers numbers_of(const AnyPart& part);
-
-/// How long the units that a request has taken count. `answer` is the answer to it. Of an `&` it
-/// has the time of the binding part alone; the others count for at least their window or refill.
-std::chrono::nanoseconds counted_for(const LimitDefinition& limit, const Decision& answer);
 
 /// The space of CL.THROTTLE, each call of which names its numbers. No limit can have this name.
 inline constexpr std::string_view kThrottleSpace = "cl";

@@ -14,6 +14,17 @@
 
 namespace sluice {
 
+namespace {
+
+// The store answers a list of one as that request alone: by the part of its limit that binds.
+Decision whole_of(const Decision& decision, std::size_t claims) {
+  Decision whole = decision;
+  if (claims == 1) whole.binding = 0;
+  return whole;
+}
+
+}  // namespace
+
 /// What claims ask, and the one store that they share.
 class AskedClaims {
  public:
@@ -53,17 +64,26 @@ class AskedClaims {
     return request;
   }
 
-  /// One for each claim, all granted by this decision or none. `parts` are those of want().
-  std::vector<Reservation> reservations(const Decision& whole,
-                                        std::span<const Decision> parts) const {
+  /// Takes from all or none: one reservation for each claim.
+  std::vector<Reservation> reserve(std::chrono::nanoseconds patience) {
+    const BeforeAsking before = claims_[0].limiter.impl_->before_asking();
+    const std::size_t own = claims_.size() > 1 ? 1 : 0;  // Before the decisions of its parts.
+    std::vector<std::vector<Decision>> parts;
+    for (Request& request : requests) {
+      request.patience_ns = patience.count();
+      request.parts = parts.emplace_back(own + CountedFor::parts_of(*request.limit));
+      request.parts_if_allowed = true;
+    }
+    const Decision whole = whole_of(store->decide_all(requests, kStoreTime), claims_.size());
     std::vector<Reservation> all;
     for (std::size_t i = 0; i < claims_.size(); ++i) {
       const Claim& claim = claims_[i];
+      const Decision& decision = own != 0 ? parts[i][0] : whole;
       // A full store that admits has recorded those claims that found room.
-      const bool is_own = whole.source == Source::kFull && claims_.size() > 1;
-      all.push_back(claim.limiter.impl_->reservation(whole, *bounds[i], claim.key, claim.cost,
-                                                     is_own ? parts[i].source : whole.source,
-                                                     wakings_));
+      const Source giver = whole.source == Source::kFull ? decision.source : whole.source;
+      all.push_back(
+          claim.limiter.impl_->reservation(whole, {decision, requests[i].parts.subspan(own)},
+                                           *bounds[i], claim.key, claim.cost, giver, before));
     }
     return all;
   }
@@ -75,19 +95,7 @@ class AskedClaims {
 
  private:
   const std::span<const Claim> claims_;
-  const std::uint64_t wakings_ = WaitingCallers::wakings();
 };
-
-namespace {
-
-// The store answers a list of one as that request alone: by the part of its limit that binds.
-Decision whole_of(const Decision& decision, std::size_t claims) {
-  Decision whole = decision;
-  if (claims == 1) whole.binding = 0;
-  return whole;
-}
-
-}  // namespace
 
 Decision check_all(ClaimList claims) {
   const AskedClaims asked(claims);
@@ -144,11 +152,7 @@ Decision acquire_all(ClaimList claims, std::chrono::nanoseconds patience, std::s
 std::vector<Reservation> reserve_all(ClaimList claims, std::chrono::nanoseconds patience) {
   AskedClaims asked(claims);
   require_patience(patience);
-  for (Request& request : asked.requests) request.patience_ns = patience.count();
-  std::vector<Decision> parts(claims.size());
-  asked.want(parts);
-  const Decision decision = asked.store->decide_all(asked.requests, kStoreTime);
-  return asked.reservations(whole_of(decision, claims.size()), parts);
+  return asked.reserve(patience);
 }
 
 }  // namespace sluice

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "algorithms/counted_for.h"
+#include "algorithms/judge_parts.h"
 #include "algorithms/limit_definition.h"
 #include "limiter/acquisition.h"
 #include "limiter/limiter_core.h"
@@ -28,6 +30,13 @@ Request to_reserve(const BoundLimit& bound, std::string_view key, std::int64_t c
   require_patience(patience);
   request.patience_ns = patience.count();
   return request;
+}
+
+// Wants the decisions that a CountedFor needs.
+void want_parts(Request& request, PartDecisions& room) {
+  room.resize(CountedFor::parts_of(*request.limit));
+  request.parts = {room.data(), room.size()};
+  request.parts_if_allowed = true;
 }
 
 Request to_take_parts(const BoundLimit& bound, std::string_view key, std::int64_t cost,
@@ -86,10 +95,14 @@ void Limiter::check(std::span<const Ask> asks, std::span<Decision> decisions) {
 }
 
 Reservation Limiter::reserve(std::string_view key, std::int64_t cost, nanoseconds patience) {
-  const std::uint64_t wakings = WaitingCallers::wakings();
+  const BeforeAsking before = impl_->before_asking();
   const BoundLimit& bound = impl_->bound();
-  const Decision decision = impl_->ask(to_reserve(bound, key, cost, patience));
-  return impl_->reservation(decision, bound, key, cost, decision.source, wakings);
+  Request request = to_reserve(bound, key, cost, patience);
+  PartDecisions parts;
+  want_parts(request, parts);
+  const Decision decision = impl_->ask(request);
+  return impl_->reservation(decision, {decision, request.parts}, bound, key, cost, decision.source,
+                            before);
 }
 
 Decision Limiter::peek(std::string_view key) {
@@ -186,18 +199,24 @@ void Limiter::async_check(std::span<const Ask> asks, BatchCallback callback) {
 
 void Limiter::async_reserve(std::string_view key, std::int64_t cost, nanoseconds patience,
                             ReservationCallback callback) {
-  const BoundLimit& bound = impl_->bound();
+  const BeforeAsking before = impl_->before_asking();
+  const BoundLimit* const bound = &impl_->bound();
   Request request;
-  if (auto error = error_in([&] { request = to_reserve(bound, key, cost, patience); })) {
+  if (auto error = error_in([&] { request = to_reserve(*bound, key, cost, patience); })) {
     return callback({}, std::move(error));
   }
-  impl_->async_ask(
-      bound, request,
-      [impl = impl_, &bound, key = std::string(key), cost, callback = std::move(callback),
-       wakings = WaitingCallers::wakings()](const Decision& decision, std::exception_ptr error) {
-        if (error) return callback({}, std::move(error));
-        callback(impl->reservation(decision, bound, key, cost, decision.source, wakings), nullptr);
-      });
+  PartDecisions sizes;
+  want_parts(request, sizes);
+  submit_requests(impl_->store(), {&bound, 1}, {&request, 1}, Batch::Mode::kEach,
+                  [impl = impl_, bound, key = std::string(key), cost, before,
+                   callback = std::move(callback)](const Batch* batch, std::exception_ptr error) {
+                    if (error) return callback({}, std::move(error));
+                    const Decision& decision = batch->decisions()[0];
+                    const CountedFor counted_for(decision, batch->requests()[0].parts);
+                    callback(impl->reservation(decision, counted_for, *bound, key, cost,
+                                               decision.source, before),
+                             nullptr);
+                  });
 }
 
 // A caller that is admitted at once reads no clock, and makes nothing that waiting needs.

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "algorithms/counted_for.h"
 #include "algorithms/limit_definition.h"
 #include "core/batch.h"
 #include "core/store.h"
@@ -18,6 +19,7 @@
 #include "sluice/reservation.h"
 #include "waiting/limit_binding.h"
 #include "waiting/wait_queues.h"
+#include "waiting/waiting_callers.h"
 
 namespace sluice {
 
@@ -123,7 +125,13 @@ using AnsweredBatch = std::function<void(const Batch*, std::exception_ptr)>;
 void submit_requests(Store& store, std::span<const BoundLimit* const> bounds,
                      std::span<const Request> requests, Batch::Mode mode, AnsweredBatch answered);
 
-/// Units that were taken, their limit, who gave them, and until when they may count.
+/// What is noted before the store is asked for units.
+struct BeforeAsking {
+  std::uint64_t wakings = 0;  ///< WaitingCallers::wakings()
+  TimerQueue::TimePoint at;
+};
+
+/// Units that were taken, their limit, who gave them, and for how long they count.
 struct Reservation::Impl final {
   /// A request that replaces the estimate by `actual` units: refunds the difference to the giver,
   /// or charges it to the store. Its decision is that of a peek afterwards.
@@ -135,8 +143,8 @@ struct Reservation::Impl final {
   std::string key;
   std::int64_t units;  ///< That were recorded: a full store admits without recording.
   Source giver;
-  std::uint64_t wakings;                ///< WaitingCallers::wakings() before the store was asked.
-  TimerQueue::TimePoint counted_until;  ///< From then on they may count no longer.
+  BeforeAsking before;
+  CountedFor counted_for;
 };
 
 /// What a Limiter consists of.
@@ -144,15 +152,17 @@ class Limiter::Impl final : public LimiterCore {
  public:
   using LimiterCore::LimiterCore;
 
+  /// Called before the store is asked for what is to be a reservation().
+  BeforeAsking before_asking() const { return {WaitingCallers::wakings(), now()}; }
+
   /// Of units for which `bound` was asked, and which `giver` has granted if the decision allows.
-  /// `wakings` as in Reservation::Impl.
-  Reservation reservation(const Decision& decision, const BoundLimit& bound, std::string_view key,
-                          std::int64_t cost, Source giver, std::uint64_t wakings) const {
+  Reservation reservation(const Decision& decision, const CountedFor& counted_for,
+                          const BoundLimit& bound, std::string_view key, std::int64_t cost,
+                          Source giver, const BeforeAsking& before) const {
     if (!decision.allowed) return {decision, nullptr};
     const std::int64_t units = giver == Source::kFull ? 0 : cost;
-    const auto until = TimerQueue::later(now(), counted_for(bound.limit.definition(), decision));
     return {decision, std::make_unique<Reservation::Impl>(Reservation::Impl{
-                          *this, bound, std::string(key), units, giver, wakings, until})};
+                          *this, bound, std::string(key), units, giver, before, counted_for})};
   }
 };
 

@@ -583,5 +583,38 @@ TEST(Reservation, ReturnsNothingThatDoesNotCountAnyMore) {
   }
 }
 
+// Otherwise the part that counts them for a shorter time would admit more than its limit.
+TEST(Reservation, ReturnsToEachPartWhatItCounts) {
+  const Limit hourly("fixed_window 100/1h", "hourly");
+  for (const char* expression :
+       {"fixed_window 5/1s & fixed_window 9/1h", "fixed_window 9/1h & sliding_log 5/1s",
+        "sliding_window 9/1h & token_bucket 5/1s & fixed_window 9/1h"}) {
+    SCOPED_TRACE(expression);
+    ManualClock clock;
+    const auto store = open_store("memory:", clock);
+    const Limit limit(expression);
+    Limiter limiter(store, limit);
+    Limiter other(store, hourly);
+    std::vector<Reservation> all = reserve_all({{limiter, "list of one", 5}});
+    all.push_back(limiter.reserve("alone", 5));
+    all.push_back(std::move(reserve_all({{other, "", 1}, {limiter, "listed", 5}})[1]));
+    limiter.async_reserve("later", 5, nanoseconds(0), [&](Reservation made, std::exception_ptr) {
+      all.push_back(std::move(made));
+    });
+    clock.advance(std::chrono::seconds(1));
+    const std::string keys[] = {"list of one", "alone", "listed", "later"};
+    for (std::size_t i = 0; i < 4; ++i) {
+      ASSERT_TRUE(all[i]) << keys[i];
+      EXPECT_TRUE(limiter.check(keys[i], 4)) << keys[i];
+      std::vector<Decision> parts(limit.parts().size());
+      all[i].commit(1);
+      limiter.check_parts(keys[i], 0, parts);
+      for (const Decision& part : parts) {
+        EXPECT_EQ(part.remaining, part.limit == 5 ? 1 : 4) << keys[i];
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace sluice

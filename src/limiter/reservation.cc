@@ -15,10 +15,10 @@ Request Reservation::Impl::settling(std::int64_t actual) const {
   Request request = bound.request(key);
   request.operation = actual > units ? Operation::kCharge : Operation::kRefund;
   request.cost = std::abs(actual - units);
-  // Nothing is returned of what does not count any more: others may have taken it since.
-  const bool is_over =
-      core.now() >= counted_until || core.queues().callers().was_reset(key, wakings);
-  if (actual < units && is_over) request.cost = 0;
+  if (request.operation == Operation::kRefund) {
+    counted_for.restrict_refund(request, core.now() - before.at);
+    if (core.queues().callers().was_reset(key, before.wakings)) request.cost = 0;
+  }
   request.giver = giver;
   return request;
 }

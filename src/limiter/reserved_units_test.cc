@@ -245,6 +245,35 @@ TEST_F(ReservedUnitsTest, OfABucketAndAWindowAreNotAskedFor) {
   EXPECT_EQ(parts[1].remaining, 20 - 1);
 }
 
+// The window may have begun long before the answer.
+TEST_F(ReservedUnitsTest, AreNotReturnedOnceTheyDoNotCountHoweverSlowTheAnswerWas) {
+  use("fixed_window 5/1s", 0);
+  Reservation reserved;
+  const std::function<void()> ways[] = {
+      [&] { reserved = limiter_->reserve("k", 5, 0ms); },
+      [&] {
+        reserved = std::move(reserve_all({{*limiter_, "k", 5}}, 0ms)[0]);
+      },
+      [&] {
+        limiter_->async_reserve("k", 5, 0ms, [&](Reservation made, const std::exception_ptr&) {
+          reserved = std::move(made);
+        });
+        answer();
+      },
+  };
+  for (const auto& reserve : ways) {
+    SCOPED_TRACE(&reserve - ways);
+    store_->on_the_way = [this] { pass(400ms); };
+    reserve();
+    ASSERT_TRUE(reserved);
+    pass(600ms);
+    EXPECT_TRUE(do_elsewhere(Operation::kTake, 5).allowed) << "in the next window";
+    reserved.cancel();
+    EXPECT_EQ(peek().remaining, 0);
+    pass(1s);
+  }
+}
+
 TEST_F(ReservedUnitsTest, OfAPolicyAreNotAskedFor) {
   use("token_bucket 1/10s", 1);
   store_->says = [](const Request&) {

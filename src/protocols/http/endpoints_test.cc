@@ -283,6 +283,29 @@ TEST_F(EndpointsTest, ACommitReturnsNoUnitsThatDoNotCountAnyMore) {
   const std::string in_time = reserve();
   EXPECT_EQ(members("/v1/commit", over), decision("true", 5, 0, "0", 1000));
   EXPECT_EQ(members("/v1/commit", in_time), decision("true", 5, 5, "0", 0));
+  // The store decided before the answer was there.
+  store->on_the_way = [&] { *store->clock += kSecondNs / 2; };
+  const std::string slow = reserve();
+  *store->clock += kSecondNs / 2;
+  EXPECT_EQ(members("/v1/check", kBob + R"(,"cost":5})"), decision("true", 5, 0, "0", 1000));
+  EXPECT_EQ(members("/v1/commit", slow), decision("true", 5, 0, "0", 1000));
+}
+
+TEST_F(EndpointsTest, ACommitReturnsToEachPartWhatItCounts) {
+  const std::string body =
+      R"({"limit":"fixed_window 5/1s & fixed_window 9/1h","key":"bob","cost":)";
+  const std::vector<Reply> replies =
+      connection.ask(post("/v1/check", kBob + "}") + post("/v1/reserve", body + "5}"));
+  ASSERT_EQ(replies.size(), 2U);
+  EXPECT_THAT(replies[1].body, HasSubstr(R"("remaining":0,)"));
+  *store->clock += kSecondNs;
+  EXPECT_EQ(ask("/v1/check", body + "4}").status, 200);
+  const std::string name = value_of(replies[1].body, "reservation");
+  EXPECT_THAT(members("/v1/commit", R"({"reservation":")" + name + R"(","cost":1})"),
+              HasSubstr(R"("limit":5,"remaining":1,)"));
+  *store->clock += kSecondNs;
+  EXPECT_THAT(members("/v1/peek", body.substr(0, body.size() - 8) + "}"),
+              HasSubstr(R"("limit":9,"remaining":4,)"));
 }
 
 // Others may have taken units since, which are not those of the reservation.

@@ -1,3 +1,4 @@
+#include <chrono>
 #include <string>
 #include <utility>
 
@@ -133,7 +134,13 @@ void run_reserve(RequestContext& context) {
   members.end();
   const SharedLimit& limit = find_limit(thread, name);
   require_kind(*limit, request);
-  auto place = thread.reservations->take_place(request.key.size(), thread.server->store().now());
+  // The decisions of parts are told of what is asked together, also if it is one request.
+  const bool has_parts =
+      CountedFor::parts_of(limit->bound_for(request.key).limit.definition()) != 0;
+  if (has_parts && context.waits_for_decisions()) return;
+  request.parts_if_allowed = true;
+  const Instant now = thread.server->store().now();
+  auto place = thread.reservations->take_place(request.key.size(), now);
   if (!place) {
     throw Problem{.status = 503,
                   .detail = "this server has no room for the reservation: it holds at most " +
@@ -145,7 +152,8 @@ void run_reserve(RequestContext& context) {
       {.form = Form::kReservation,
        .style = style_of(context),
        .place = std::move(place),
-       .reserved = {.key = std::string(request.key), .cost = request.cost}});
+       .reserved = {.key = std::string(request.key), .cost = request.cost, .asked_at = now}});
+  if (has_parts) thread.context.batch.ask_together();
 }
 
 void run_commit(RequestContext& context) {
@@ -189,8 +197,8 @@ void run_commit(RequestContext& context) {
                   .operation = is_more ? Operation::kCharge : Operation::kRefund,
                   .cost = is_more ? actual - reserved.cost : reserved.cost - actual,
                   .giver = reserved.giver};
-  // Nothing is returned of what does not count any more: others may have taken it since.
-  if (!is_more && now >= reserved.counted_until) request.cost = 0;
+  const std::chrono::nanoseconds age(now - reserved.asked_at);
+  if (!is_more) reserved.counted_for.restrict_refund(request, age);
   ask(context, limit, request,
       {.form = Form::kCommit, .reserved = std::move(reserved), .commit = std::move(commit)});
 }

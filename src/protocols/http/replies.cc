@@ -241,11 +241,9 @@ void DecisionReplies::write_body(ReplyDetail& detail, const Decision& whole,
     detail.reserved.giver = giver_of(whole);
     if (whole.source == Source::kFull) detail.reserved.cost = 0;  // Nothing was recorded.
     detail.reserved.most_at_once = whole.limit;
-    const Instant now = store_.now();
-    const BoundLimit& bound = detail.reserved.limit->bound_for(detail.reserved.key);
-    detail.reserved.counted_until = now + counted_for(bound.limit.definition(), whole).count();
+    detail.reserved.counted_for = CountedFor(whole, parts);
     const std::string name = reservations_.hold(*std::exchange(detail.place, std::nullopt),
-                                                std::move(detail.reserved), now);
+                                                std::move(detail.reserved), store_.now());
     body_.append(R"(,"reservation":")").append(name).append(R"(","expires_ms":)");
     append_number(body_, Reservations::kExpiresNs / kMillisecondNs);
   } else if (detail.form == Form::kAll) {

@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "algorithms/counted_for.h"
 #include "core/instant.h"
 #include "service/limit_registry.h"
 #include "sluice/decision.h"
@@ -35,8 +36,9 @@ class Reservations {
     Source giver = Source::kStore;
     /// How many units its limit admits at once.
     std::int64_t most_at_once = 0;
-    /// From then on the units may count no longer.
-    Instant counted_until = 0;
+    /// Before the store was asked.
+    Instant asked_at = 0;
+    CountedFor counted_for = {};
   };
 
   /// A place for a reservation while its request is under way. Freed on destruction unless it is
