@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import socket
 import threading
 import time
 import unittest
@@ -200,6 +201,11 @@ class EachProxy:
                                  "Expect": "100-continue"}
             self.assertEqual(self.ask("/a/b?p=1&q=2", "POST", headers, b"x" * 100)[0], 200)
         self.assertEqual(self.remaining("127.0.0.1 POST shop.example /a/b 2"), LIMIT - 2)
+        # Without Host, of which HTTP/1.0 has no need.
+        with socket.create_connection(("127.0.0.1", self.ports["8000"])) as client:
+            client.sendall(b"GET /a/b?q=2 HTTP/1.0\r\nX-Original-Host: false\r\n\r\n")
+            self.assertIn(b" 200 ", client.makefile("rb").readline())
+        self.assertEqual(self.remaining("127.0.0.1 GET false /a/b 2"), LIMIT)
 
     def test_the_proxy_is_a_user(self):
         token, user = new_token("proxy")

@@ -88,6 +88,16 @@ TEST_F(AuthTest, MakesTheKeyFromTheRequest) {
   const std::string original =
       "X-Original-Method: PUT\r\nX-Original-Host: h\r\nX-Original-URL: https://h/p?q=1\r\n";
   EXPECT_EQ(key_of("/auth?limit=api&key={method}{host}{path}{query:q}", original), "PUTh/p1");
+  for (const std::string name : {"X-Forwarded-Method: PUT", "X-Forwarded-Host: h",
+                                 "X-Forwarded-Uri: /p?q=1", "X-Forwarded-Host: "}) {
+    const std::string of_client =
+        "X-Original-Method: x\r\nX-Original-Host: x\r\nX-Original-Uri: x"
+        "\r\nX-Original-URL: x\r\n" +
+        name + "\r\n";
+    EXPECT_THAT(key_of("/auth?limit=api&key={method}+{host}+{path}", of_client),
+                testing::Not(HasSubstr("x")))
+        << name;
+  }
   EXPECT_EQ(key_of("/auth?limit=api&key={method}+{host}+{path}"), "GET localhost /auth");
   EXPECT_EQ(key_of("/auth?limit=api"), "127.0.0.1");
 }

@@ -1,5 +1,6 @@
 #include "protocols/http/original_request.h"
 
+#include <algorithm>
 #include <boost/container/small_vector.hpp>
 
 namespace sluice::http {
@@ -7,8 +8,14 @@ namespace sluice::http {
 std::string_view OriginalRequest::forwarded(std::string_view name,
                                             std::string_view other_name) const {
   if (!context_.peer.is_trusted) return {};
-  const std::string_view value = context_.message.field(name);
-  return value.empty() ? context_.message.field(other_name) : value;
+  // A proxy that sends one of these may omit another, and pass on X-Original- headers of its
+  // client.
+  static constexpr std::string_view kForwarded[] = {"X-Forwarded-Method", "X-Forwarded-Host",
+                                                    "X-Forwarded-Uri"};
+  const Message& message = context_.message;
+  const bool is_forwarded =
+      std::ranges::any_of(kForwarded, [&](auto field) { return message.has_field(field); });
+  return message.field(is_forwarded ? name : other_name);
 }
 
 std::string_view OriginalRequest::method() const {
@@ -24,7 +31,7 @@ std::string_view OriginalRequest::host() const {
 std::string_view OriginalRequest::uri() const {
   if (!target_.empty()) return target_;
   std::string_view uri = forwarded("X-Forwarded-Uri", "X-Original-Uri");
-  if (uri.empty()) uri = forwarded("X-Original-URL", {});
+  if (uri.empty()) uri = forwarded({}, "X-Original-URL");
   if (uri.empty()) return context_.message.target;
   // Some proxies send the whole URL.
   const std::size_t scheme = uri.find("://");

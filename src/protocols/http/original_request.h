@@ -7,9 +7,9 @@
 
 namespace sluice::http {
 
-/// The request that a proxy asks about: from X-Forwarded-Method, -Host, -Uri and -For, or
-/// X-Original-Method, -Host and -Uri (or -URL), if a trusted proxy sent them; otherwise this
-/// request itself.
+/// The request that a proxy asks about: from X-Forwarded-Method, -Host, -Uri and -For, if a trusted
+/// proxy sent them; without any of the first three, from X-Original-Method, -Host and -Uri (or
+/// -URL). What no header says is that of this request itself.
 class OriginalRequest {
  public:
   /// `target` is the original target if it is a part of this request's target, otherwise empty.
