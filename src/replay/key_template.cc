@@ -47,6 +47,7 @@ void KeyTemplate::bind(LineReader& reader) {
                       reader.known_fields());
     }
     piece.slot = *slot;
+    piece.is_target = reader.is_target(*slot);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/normal_uri.h"
 #include "replay/record.h"
 
 namespace sluice::replay {
@@ -25,7 +26,11 @@ class KeyTemplate {
   /// Appends the key of a record of the bound reader.
   void append_key(const Record& record, std::string& out) const {
     for (const Piece& piece : pieces_) {
-      out += piece.is_field ? record.fields[piece.slot] : std::string_view(piece.text);
+      if (piece.is_target) {
+        append_normal_path(record.fields[piece.slot], out);
+      } else {
+        out += piece.is_field ? record.fields[piece.slot] : std::string_view(piece.text);
+      }
     }
   }
 
@@ -37,6 +42,8 @@ class KeyTemplate {
     /// A field's name, or literal text.
     std::string text;
     bool is_field = false;
+    /// See LineReader::is_target().
+    bool is_target = false;
     std::size_t slot = 0;
   };
 

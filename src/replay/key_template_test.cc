@@ -11,7 +11,7 @@ namespace sluice::replay {
 namespace {
 
 constexpr std::string_view kLine =
-    "::1 - - [17/May/2015:10:05:03 +0000] \"GET /a HTTP/1.1\" 200 5 \"-\" \"curl\"";
+    "::1 - - [17/May/2015:10:05:03 +0000] \"GET /./a?b HTTP/1.1\" 200 5 \"-\" \"curl\"";
 
 std::string key_of(std::string_view text) {
   const auto reader = make_log_reader(Format::kCombined);
@@ -33,6 +33,7 @@ std::string template_fault(std::string_view text) {
 TEST(KeyTemplate, MixesFieldsAndText) {
   EXPECT_EQ(key_of("{ip}"), "::1");
   EXPECT_EQ(key_of("{ip} {method} {path}"), "::1 GET /a");
+  EXPECT_EQ(key_of("{request}"), "GET /./a?b HTTP/1.1");
   EXPECT_EQ(key_of("<{user_agent}{user_agent}>"), "<curlcurl>");
   EXPECT_EQ(key_of("everyone"), "everyone");
   EXPECT_EQ(key_of(""), "");

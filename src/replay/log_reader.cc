@@ -313,6 +313,8 @@ class LogReader : public LineReader {
     return out;
   }
 
+  bool is_target(std::size_t slot) const override { return slot == kPath; }
+
   std::string_view default_key() const override { return "{ip}"; }
 
   Reading read(std::string_view line, Record& record, std::string& reason) override {

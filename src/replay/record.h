@@ -54,6 +54,9 @@ class LineReader {
   /// Whether slot() knows the name; false if it takes any.
   virtual bool knows(std::string_view name) { return slot(name).has_value(); }
 
+  /// Whether the field at this slot is a request's target: as a key it is the server's {path}.
+  virtual bool is_target(std::size_t /*slot*/) const { return false; }
+
   /// The names that slot() knows, for error messages: "ip, ident, user".
   virtual std::string known_fields() const = 0;
 

@@ -88,6 +88,9 @@ TEST_F(AuthTest, MakesTheKeyFromTheRequest) {
   const std::string original =
       "X-Original-Method: PUT\r\nX-Original-Host: h\r\nX-Original-URL: https://h/p?q=1\r\n";
   EXPECT_EQ(key_of("/auth?limit=api&key={method}{host}{path}{query:q}", original), "PUTh/p1");
+  EXPECT_EQ(key_of("/auth?limit=api&key={host}{path}{query:q}",
+                   "X-Forwarded-Host: Shop.example.:8000\r\nX-Forwarded-Uri: //x/../%61?q=B\r\n"),
+            "shop.example/aB");
   for (const std::string name : {"X-Forwarded-Method: PUT", "X-Forwarded-Host: h",
                                  "X-Forwarded-Uri: /p?q=1", "X-Forwarded-Host: "}) {
     const std::string of_client =

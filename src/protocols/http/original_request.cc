@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <boost/container/small_vector.hpp>
 
+#include "core/normal_uri.h"
+
 namespace sluice::http {
 
 std::string_view OriginalRequest::forwarded(std::string_view name,
@@ -23,26 +25,24 @@ std::string_view OriginalRequest::method() const {
   return method.empty() ? context_.message.method : method;
 }
 
-std::string_view OriginalRequest::host() const {
+std::string OriginalRequest::host() const {
   const std::string_view host = forwarded("X-Forwarded-Host", "X-Original-Host");
-  return host.empty() ? context_.message.host : host;
+  std::string name;
+  append_normal_host(host.empty() ? context_.message.host : host, name);
+  return name;
 }
 
 std::string_view OriginalRequest::uri() const {
   if (!target_.empty()) return target_;
   std::string_view uri = forwarded("X-Forwarded-Uri", "X-Original-Uri");
   if (uri.empty()) uri = forwarded({}, "X-Original-URL");
-  if (uri.empty()) return context_.message.target;
-  // Some proxies send the whole URL.
-  const std::size_t scheme = uri.find("://");
-  if (uri[0] == '/' || scheme == std::string_view::npos) return uri;
-  const std::size_t path = uri.find_first_of("/?", scheme + 3);
-  return path == std::string_view::npos ? "/" : uri.substr(path);
+  return uri.empty() ? context_.message.target : uri;
 }
 
-std::string_view OriginalRequest::path() const {
-  const std::string_view whole = uri();
-  return whole.substr(0, whole.find('?'));
+std::string OriginalRequest::path() const {
+  std::string path;
+  append_normal_path(uri(), path);
+  return path;
 }
 
 std::string_view OriginalRequest::query() const {

@@ -17,10 +17,11 @@ class OriginalRequest {
       : context_(context), target_(target) {}
 
   std::string_view method() const;
-  /// Without the query, as it was sent.
-  std::string_view path() const;
+  /// As append_normal_path() writes it: all spellings of a path are one key.
+  std::string path() const;
   std::string_view query() const;
-  std::string_view host() const;
+  /// As append_normal_host() writes it.
+  std::string host() const;
   /// ClientIp::key() of the client.
   std::string client_ip() const;
   /// A header of the request, as the proxy passes it on; empty if it is missing. Throws Problem if
