@@ -56,7 +56,11 @@ void ask(RequestContext& context, const SharedLimit& limit, const Request& reque
   DecisionBatch& batch = context.thread.context.batch;
   detail.options = context.options;
   if (detail.form == Form::kReservation) detail.reserved.limit = limit;
-  if (detail.limits.empty()) detail.limits.push_back(bound_for(limit, request.key));
+  detail.limits.push_back(bound_for(limit, request.key));
+  // The headers tell of each part of an `a & b`.
+  const bool tells_parts = (detail.form == Form::kCheck || detail.form == Form::kAuth) &&
+                           detail.limits[0]->limit.definition().parts.size() > 1;
+  if (tells_parts && context.waits_for_decisions()) return;
   // If local states have carried out a commit, which is charged to the store later, the commit is
   // done.
   const bool is_commit = detail.form == Form::kCommit;
@@ -65,6 +69,7 @@ void ask(RequestContext& context, const SharedLimit& limit, const Request& reque
             {.tag = context.replies.tag_with(std::move(detail)),
              .may_be_local = is_commit,
              .settles = is_commit});
+  if (tells_parts) batch.ask_together();
 }
 
 Check read_check(ThreadState& thread, const boost::json::value& object) {

@@ -19,8 +19,9 @@ const SharedLimit& find_limit(ThreadState& thread, std::string_view text);
 /// others units.
 void require_kind(const RegisteredLimit& limit, const Request& request);
 
-/// Adds a request to the batch, whose response `detail` describes. Its key stays valid until the
-/// batch has been asked. Throws Problem as require_kind().
+/// Adds a request to the batch, whose response `detail` describes, or waits to be the only one
+/// (RequestContext::waits_for_decisions()). Its key stays valid until the batch has been asked.
+/// Throws Problem as require_kind().
 void ask(RequestContext& context, const SharedLimit& limit, const Request& request,
          ReplyDetail detail);
 

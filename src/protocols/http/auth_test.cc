@@ -71,6 +71,27 @@ TEST_F(AuthTest, AsksSeveralLimitsTogether) {
   EXPECT_EQ(ask(many).status, 400);
 }
 
+// Of a limit that joins parts, each has a member: after the t of one with r=0, it admits again.
+TEST_F(AuthTest, TellsOfEachPartOfALimit) {
+  const std::string query = "limit=fixed_window+2/1m+%26+fixed_window+3/1h&cost=";
+  const std::string policies = R"("fixed_window 2/1m";q=2;w=60, "fixed_window 3/1h";q=3;w=3600)";
+  const Reply admitted = ask(query + "2");
+  EXPECT_EQ(admitted.header("RateLimit-Policy"), policies);
+  EXPECT_EQ(admitted.header("RateLimit"),
+            R"("fixed_window 2/1m";r=0;t=40, "fixed_window 3/1h";r=1;t=1200)");
+  const Reply denied = ask(query + "1");
+  EXPECT_EQ(denied.header("RateLimit-Policy"), policies);
+  EXPECT_EQ(denied.header("RateLimit"),
+            R"("fixed_window 2/1m";r=0;t=40, "fixed_window 3/1h";r=1;t=1200)");
+  EXPECT_EQ(denied.header("Retry-After"), "40");
+  EXPECT_THAT(denied.body, HasSubstr(R"("violated-policies":["fixed_window 2/1m"])"));
+  const std::string body = R"({"limit":"fixed_window 2/1m & fixed_window 3/1h","key":"127.0.0.1"})";
+  const std::vector<Reply> both = connection.ask(post("/v1/check", body) + get("/healthz"));
+  ASSERT_EQ(both.size(), 2U);
+  EXPECT_EQ(both[0].header("RateLimit"), denied.header("RateLimit"));
+  EXPECT_THAT(both[0].body, HasSubstr(R"("allowed":false,"limit":2,"remaining":0,)"));
+}
+
 TEST_F(AuthTest, MakesTheKeyFromTheRequest) {
   const std::string forwarded =
       "X-Forwarded-For: 203.0.113.7\r\nX-Forwarded-Method: DELETE\r\nX-Forwarded-Host: "

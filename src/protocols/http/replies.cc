@@ -133,14 +133,18 @@ void DecisionReplies::write_problem_for(const ReplyDetail& detail, const Problem
   }
 }
 
-// Notes the answers for the headers: those of the requests, or of the parts if there is one
-// request.
+// Notes the answers for the headers: those of the requests, or, if there is one request, of the
+// parts of its limit, as far as they are known.
 void DecisionReplies::note_answers(const ReplyDetail& detail, const Decision& whole,
                                    std::span<const Decision> parts) {
   answers_.clear();
   if (detail.limits.size() > 1) {
     for (std::size_t i = 0; i < detail.limits.size(); ++i) {
       answers_.emplace_back(detail.limits[i]->limit, parts[i]);
+    }
+  } else if (parts.size() > 1) {
+    for (std::size_t i = 0; const Limit& part : detail.limits[0]->limit.parts()) {
+      answers_.emplace_back(part, parts[i++]);
     }
   } else {
     answers_.emplace_back(detail.limits[0]->limit, whole);
