@@ -44,6 +44,9 @@ Identity identify_in(const Access::Users& users, bool is_local, std::string_view
 
 // The user with this token; `name` may be empty. Takes the same time however similar tokens are.
 Identity find_token(const Access::Users& users, std::string_view name, std::string_view sha256) {
+  // In Redis `AUTH x` is `AUTH default x`, which clients send that have a password alone.
+  constexpr std::string_view kDefault = "default";
+  if (name == kDefault && std::ranges::find(users, kDefault, &User::name) == users.end()) name = {};
   Identity found = kUnknown;
   for (const User& user : users) {
     const bool is_meant = name.empty() || user.name == name;

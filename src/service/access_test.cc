@@ -118,6 +118,21 @@ TEST(AccessTest, RefusesWrongTokens) {
   EXPECT_EQ(access.wrong_tokens(), 7U);
 }
 
+TEST(AccessTest, DefaultIsTheUserOfThatNameIfThereIsOne) {
+  std::vector<User> named = users();
+  Access access(named);
+  const Access::Login login = access.log_in("default", "right", "192.0.2.1");
+  EXPECT_EQ(login.verdict, Verdict::kRight);
+  EXPECT_EQ(login.identity.name, "gateway");
+  named.push_back({.name = "default",
+                   .token_sha256 = token_sha256("its"),
+                   .certificate = "",
+                   .roles = kCheckRole});
+  access.users().replace(std::make_shared<const Access::Users>(named));
+  EXPECT_EQ(access.log_in("default", "right", "192.0.2.1").verdict, Verdict::kWrong);
+  EXPECT_EQ(access.log_in("default", "its", "192.0.2.1").identity.name, "default");
+}
+
 TEST(AccessTest, LimitsTheWrongTokensOfAnAddress) {
   Access access(users());
   for (int i = 0; i < 10; ++i) {

@@ -46,7 +46,7 @@ TEST_F(AccessTest, AsksEveryClientToLogIn) {
 TEST_F(AccessTest, KnowsAUserByNameAndToken) {
   EXPECT_EQ(connection_.send("AUTH gateway wrong\r\nPING\r\n"),
             std::string(kWrongReply) + std::string(kNoAuthReply));
-  EXPECT_EQ(connection_.send("AUTH default secret\r\n"), kWrongReply);
+  EXPECT_EQ(connection_.send("AUTH nobody secret\r\n"), kWrongReply);
   EXPECT_EQ(connection_.send("AUTH gateway secret\r\nPING\r\n"), "+OK\r\n+PONG\r\n");
   // A wrong token does not change who the client is, as in Redis.
   EXPECT_EQ(connection_.send("AUTH gateway wrong\r\nPING\r\n"),
@@ -57,6 +57,14 @@ TEST_F(AccessTest, KnowsAUserByHello) {
   EXPECT_EQ(connection_.send("HELLO 3 AUTH gateway wrong\r\n"), kWrongReply);
   EXPECT_THAT(connection_.send("HELLO 3 AUTH gateway secret SETNAME me\r\n"), StartsWith("%7\r\n"));
   EXPECT_EQ(connection_.send("CLIENT GETNAME\r\n"), "$2\r\nme\r\n");
+}
+
+// Clients that have a password alone send this name: in Redis `AUTH x` is `AUTH default x`.
+TEST_F(AccessTest, DefaultIsNoName) {
+  EXPECT_EQ(connection_.send("AUTH default wrong\r\n"), kWrongReply);
+  EXPECT_EQ(connection_.send("AUTH default secret\r\nPING\r\n"), "+OK\r\n+PONG\r\n");
+  EXPECT_THAT(connection_.send("RESET\r\nHELLO 3 AUTH default other\r\n"),
+              StartsWith("+RESET\r\n%7\r\n"));
 }
 
 TEST_F(AccessTest, KnowsAUserByItsCertificate) {
