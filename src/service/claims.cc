@@ -95,6 +95,8 @@ void Claims::take_peeks(std::span<const Decision> decisions) {
     const std::vector<AnyPart>& parts = claims_[round_[i]].limit->parts;
     const std::int64_t units = units_[round_[i]];
     Decision& own = answer_.parts[round_[i]] = decisions[i];
+    // The failure policy has no numbers.
+    if (own.source == Source::kPolicy) continue;
     own.allowed =
         own.remaining >= units || (parts.size() == 1 && borrows(parts[0]) && own.remaining > 0);
     if (own.allowed) continue;

@@ -354,15 +354,16 @@ TEST_P(NamedLimitsTest, TogetherWithADeniedKeyAClaimAboveItsLimitNeverPasses) {
   EXPECT_TRUE(replies.parts[2].allowed);
 }
 
-// A failure policy that answers the peek has no numbers.
-TEST_P(NamedLimitsTest, TogetherWithADeniedKeyNoneOfTheOthersIsDeniedWithoutAWait) {
+// It has no numbers from which another decision could be derived.
+TEST_P(NamedLimitsTest, TogetherWithADeniedKeyTheFailurePolicyDecidesForTheOthers) {
   store->says = [](const Request&) {
     return Decision{.allowed = true, .source = Source::kPolicy, .limit = 5};
   };
   ask_together({{"login", "a"}, {"api", "banned:eve"}});
   ASSERT_THAT(replies.parts, SizeIs(2));
-  EXPECT_FALSE(replies.parts[0].allowed);
-  EXPECT_GT(replies.parts[0].retry_after.count(), 0);
+  EXPECT_TRUE(replies.parts[0].allowed);
+  EXPECT_EQ(replies.parts[0].source, Source::kPolicy);
+  EXPECT_FALSE(replies.parts[1].allowed);
 }
 
 TEST_P(NamedLimitsTest, OneClaimAskedTogetherHasTheRulesOfItsLimit) {
