@@ -77,12 +77,14 @@ char* put_permit(char* to, const DecisionReplies::Detail& detail, const Decision
   return put(to, detail.number);
 }
 
-// A take_up_to decision has the number of units that it took; the others took all or none.
+// A take_up_to decision has the number of units that it took; the others took all or none. A policy
+// that admits knows of no others.
 char* put_count(char* to, const DecisionReplies::Detail& detail, const Decision& decision) {
+  const std::int64_t taken = detail.number != 0 ? detail.number : decision.taken;
+  const bool is_by_policy = decision.allowed && decision.source == Source::kPolicy;
   to = put_text(to, "*2\r\n");
-  to = put(to, decision.limit - decision.remaining);
-  if (!decision.allowed) return put(to, 0);
-  return put(to, detail.number != 0 ? detail.number : decision.taken);
+  to = put(to, is_by_policy ? taken : decision.limit - decision.remaining);
+  return put(to, decision.allowed ? taken : 0);
 }
 
 }  // namespace

@@ -90,7 +90,10 @@ class IncrexOptions {
       } else if (is_word(name, "SATURATE") && !to.saturates) {
         to.saturates = true;
       } else if (const Number* number = find(name); number != nullptr && has_number) {
-        if (to.*(number->to)) return refuse(std::string(number->name) + " has been given before");
+        // EX and PX are one.
+        const bool is_period = number->to == &Increase::period_ns;
+        const std::string_view what = is_period ? "the period" : number->name;
+        if (to.*(number->to)) return refuse(std::string(what) + " has been given before");
         if (!read_number(*number, options[1], to)) return false;
         read = 2;
       } else {

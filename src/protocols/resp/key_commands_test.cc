@@ -63,6 +63,24 @@ TEST_F(KeyCommandsTest, CountsUpToABound) {
   EXPECT_EQ(run("INCREX other SATURATE BYINT 6" + options), integers({5, 5}));
 }
 
+// on_failure=allow: what others have taken is not known.
+TEST_F(KeyCommandsTest, CountsItsOwnWhereThePolicyAdmits) {
+  const auto fake = still_store();
+  TestConnection over_fake(thread_over(fake));
+  fake->says = [](const Request& request) {
+    const bool takes_up_to = request.operation == Operation::kTakeUpTo;
+    return Decision{.allowed = true,
+                    .source = Source::kPolicy,
+                    .limit = 5,
+                    .taken = takes_up_to ? request.cost : 0};
+  };
+  EXPECT_EQ(over_fake.send("INCREX user BYINT 2 UBOUND 5 EX 3600 ENX\r\n"), integers({2, 2}));
+  EXPECT_EQ(over_fake.send("INCREX user BYINT 2 UBOUND 5 EX 3600 ENX SATURATE\r\n"),
+            integers({2, 2}));
+  fake->says = [](const Request&) { return Decision{.source = Source::kPolicy, .limit = 5}; };
+  EXPECT_EQ(over_fake.send("INCREX user BYINT 2 UBOUND 5 EX 3600 ENX\r\n"), integers({5, 0}));
+}
+
 TEST_F(KeyCommandsTest, TakesTheOptionsOfIncrexInAnyOrder) {
   EXPECT_EQ(run("INCREX user ENX PX 3600000 UBOUND 5"), integers({1, 1}));
   EXPECT_EQ(run("increx user saturate ex 3600 enx byint +2 ubound 5"), integers({3, 2}));
@@ -103,7 +121,8 @@ TEST_F(KeyCommandsTest, RefusesOtherFormsOfIncrex) {
   EXPECT_EQ(error("UBOUND 5 EX 3600 ENX LBOUND 1"), form + "not with 'LBOUND' here\r\n");
   EXPECT_EQ(error("BYFLOAT 1.5 UBOUND 5 EX 3600 ENX"), form + "not with 'BYFLOAT' here\r\n");
   EXPECT_EQ(error("UBOUND 5 ENX ENX EX 3600"), form + "not with 'ENX' here\r\n");
-  EXPECT_EQ(error("UBOUND 5 EX 3600 PX 1 ENX"), form + "PX has been given before\r\n");
+  EXPECT_EQ(error("UBOUND 5 EX 3600 PX 1 ENX"), form + "the period has been given before\r\n");
+  EXPECT_EQ(error("UBOUND 5 UBOUND 6 EX 1 ENX"), form + "UBOUND has been given before\r\n");
   EXPECT_EQ(error("UBOUND 5 EX 3600 ENX BYINT"), form + "not with 'BYINT' alone\r\n");
   EXPECT_EQ(error("BYINT -1 UBOUND 5 EX 3600 ENX"), "-ERR BYINT must be at least 0\r\n");
   EXPECT_EQ(error("UBOUND 0 EX 3600 ENX"), "-ERR UBOUND must be at least 1\r\n");
