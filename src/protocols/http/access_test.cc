@@ -175,9 +175,13 @@ TEST_F(UsersTest, WithTooManyWrongTokensLoseTheConnection) {
   for (int i = 0; i < 10; ++i) {
     EXPECT_EQ(connection_.ask_one(get("/v1/limits", bearer("wrong"))).status, 401);
   }
-  const Reply refused = connection_.ask_one(get("/v1/limits", bearer("wrong")));
+  const Reply refused = connection_.ask_one(
+      "GET /v1/limits HTTP/1.0\r\nHost: localhost\r\n"
+      "Connection: keep-alive\r\n" +
+      bearer("wrong") + "\r\n");
   EXPECT_EQ(refused.status, 429);
   EXPECT_EQ(refused.header("Connection"), "close");
+  EXPECT_THAT(refused.head, testing::Not(HasSubstr("keep-alive")));
   EXPECT_EQ(connection_.progress.next, StreamHandler::Next::kClose);
   TestConnection next(make_);
   EXPECT_EQ(next.ask_one(get("/v1/limits", bearer("other"))).status, 200);

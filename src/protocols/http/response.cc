@@ -55,8 +55,11 @@ void write_response(std::string& output, const ResponseOptions& options, std::st
   for (const HttpHeader& header : response.headers) {
     append_header(output, header.name, header.value);
   }
-  if (options.closes) append_header(output, "Connection", "close");
-  if (options.says_keep_alive) append_header(output, "Connection", "keep-alive");
+  if (options.closes) {
+    append_header(output, "Connection", "close");
+  } else if (options.says_keep_alive) {
+    append_header(output, "Connection", "keep-alive");
+  }
   output.append("\r\n");
   if (!options.omits_body) output.append(response.body);
 }
