@@ -103,16 +103,22 @@ bool accepts_problem(const Message& message) {
   return false;
 }
 
-// Denies a request without the required field. Returns whether it did.
+// Denies a request without the required field, whatever its limits say. Returns whether it did.
 bool deny_without(const AuthQuery& query, const OriginalRequest& request, RequestContext& context) {
   if (query.required.empty()) return false;
   std::string value;
   append_key_field(query.required, request, *context.thread.arena, value);
   if (!value.empty()) return false;
-  write_problem(context.thread.context.batch.other_replies(context.output), context.options,
-                context.date(),
-                {.status = query.deny_status,
-                 .detail = "the request has no {" + std::string(query.required) + "}"});
+  std::string& output = context.thread.context.batch.other_replies(context.output);
+  if (accepts_problem(context.message)) {
+    write_problem(output, context.options, context.date(),
+                  {.status = query.deny_status,
+                   .detail = "the request has no {" + std::string(query.required) + "}"});
+  } else {
+    const HttpHeader not_stored{"Cache-Control", "no-store"};
+    write_response(output, context.options, context.date(),
+                   {.status = query.deny_status, .headers = {&not_stored, 1}});
+  }
   return true;
 }
 
@@ -155,6 +161,11 @@ void ask_auth(RequestContext& context, const AuthQuery& query, const OriginalReq
     throw Problem{.detail = "there are more than " + std::to_string(kMaxTogether) + " limits"};
   }
   if (query.limits.size() > 1 && context.waits_for_decisions()) return;
+  boost::container::small_vector<Check, 2> checks;
+  for (const std::string_view name : query.limits) {
+    checks.push_back({find_limit(thread, name), {.cost = query.cost}});
+    require_kind(*checks.back().limit, checks.back().request);
+  }
   if (deny_without(query, request, context)) return;
   ReplyDetail detail{.form = Form::kAuth,
                      .options = context.options,
@@ -163,16 +174,12 @@ void ask_auth(RequestContext& context, const AuthQuery& query, const OriginalReq
                      .allow_status = query.allow_status,
                      .deny_status = query.deny_status};
   Keys keys(query, request, *thread.arena);
-  if (query.limits.size() == 1) {
-    const SharedLimit& limit = find_limit(thread, query.limits[0]);
-    return ask(context, limit, {.key = keys.of(*limit), .cost = query.cost}, std::move(detail));
+  for (Check& check : checks) check.request.key = keys.of(*check.limit);
+  if (checks.size() == 1) {
+    return ask(context, checks[0].limit, checks[0].request, std::move(detail));
   }
-  boost::container::small_vector<Check, 4> checks;
-  for (const std::string_view name : query.limits) {
-    const SharedLimit& limit = find_limit(thread, name);
-    checks.push_back({limit, {.key = keys.of(*limit), .cost = query.cost}});
-    require_kind(*limit, checks.back().request);
-    detail.limits.push_back(bound_for(limit, checks.back().request.key));
+  for (const Check& check : checks) {
+    detail.limits.push_back(bound_for(check.limit, check.request.key));
   }
   DecisionBatch& batch = thread.context.batch;
   const std::uint32_t tag = context.replies.tag_with(std::move(detail));

@@ -274,6 +274,12 @@ TEST_F(AuthTest, DeniesWithoutWhatIsRequired) {
     EXPECT_EQ(ask(query + field, "X-Key: a\r\n").status, 204) << field;
   }
   EXPECT_EQ(ask(query + "query:user&deny_status=403").status, 403);
+  const Reply bare = ask(query + "X-Key", "Accept: text/html\r\n");
+  EXPECT_EQ(bare.status, 429);
+  EXPECT_EQ(bare.body, "");
+  EXPECT_EQ(bare.header("Cache-Control"), "no-store");
+  EXPECT_EQ(ask("limit=nope&require=X-Key").status, 404);
+  EXPECT_EQ(ask("limit=api&limit=nope&require=X-Key").status, 404);
   EXPECT_TRUE(store->asked.size() == 4);
 }
 
