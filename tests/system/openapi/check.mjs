@@ -101,6 +101,11 @@ for (const each of operations) {
       await check(`${name}, ${title} without ${member}`, operation, path, post(rest),
         accepts(rest) ? undefined : 400);
     }
+    for (const [member, wrong] of [['limit', 'log 1/1x'], ['limits', ['log 1/1x']]]) {
+      if (!(member in value)) continue;
+      await check(`${name}, ${title} with a wrong limit`, operation, path,
+        post({ ...value, [member]: wrong }), 400);
+    }
     const unknown = { ...value, unknown: 1 };
     if (accepts(unknown)) fault(`${name}: describes members that there are not`);
     await check(`${name}, ${title} with one more`, operation, path, post(unknown), 400);
