@@ -20,7 +20,11 @@ FILE = re.compile(r"^```\w*\n((?:#|--) (\S+\.\w+|Caddyfile)\n.*?)^```$", re.DOTA
 PORT = re.compile(r"(?<=[:\s])(8000|8009|8080|3000)\b")
 LIMIT = 20  # The limit `api` of the page's file for Sluice.
 # What the limit's key is made of, where a test asks what Sluice is told of a request.
-TOLD = "limits: {api: {limit: sliding_log 20/1h, key: '{ip} {method} {host} {path} {query:q}'}}\n"
+TOLD = """limits:
+  api:
+    limit: sliding_log 20/1h
+    key: '{ip} {method} {host} {path} {query:q}{header:Cookie}'
+"""
 
 
 def files_of_page():
@@ -198,7 +202,7 @@ class EachProxy:
         false |= {f"X-Original-{name}": "false" for name in ("Method", "Host", "Uri", "URL")}
         for headers in ({}, false):
             headers = headers | {"Host": "shop.example", "Accept": "text/html",
-                                 "Expect": "100-continue"}
+                                 "Expect": "100-continue", "Cookie": "a=b"}
             self.assertEqual(self.ask("/a/b?p=1&q=2", "POST", headers, b"x" * 100)[0], 200)
         self.assertEqual(self.remaining("127.0.0.1 POST shop.example /a/b 2"), LIMIT - 2)
         # Without Host, of which HTTP/1.0 has no need.
@@ -292,10 +296,10 @@ class Documented(Page):
         self.assertEqual(self.remaining("203.0.113.7"), 0)
 
     def test_traefik(self):
-        """The client's headers, and X-Forwarded- headers of which Traefik believes no client's."""
+        """Accept, and X-Forwarded- headers of which Traefik believes no client's."""
         url = re.search(r'address: "http://127.0.0.1:8080(\S*)"', self.files["dynamic.yaml"])[1]
-        headers = {"Host": "127.0.0.1:8080", "User-Agent": "curl/7.88.1", "Accept": "*/*",
-                   "Authorization": "Bearer of-the-client", "Origin": "https://shop.example",
+        self.assertIn("authRequestHeaders: [Accept]", self.files["dynamic.yaml"])
+        headers = {"Host": "127.0.0.1:8080", "User-Agent": "Go-http-client/1.1", "Accept": "*/*",
                    "X-Forwarded-Method": "POST", "X-Forwarded-Proto": "https",
                    "X-Forwarded-Host": "shop.example", "X-Forwarded-Uri": "/a/b?p=1&q=2",
                    "X-Forwarded-For": "203.0.113.7", "Accept-Encoding": "gzip"}
