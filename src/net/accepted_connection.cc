@@ -180,18 +180,12 @@ void AcceptedConnection::answer() {
   StreamHandler::Progress progress;
   while (more && !held_) {
     const std::size_t before = output_.size();
-    // Without input, the handler only goes on with the reply under way.
-    progress = handler_->on_data(is_last_reply_ ? std::string_view() : input_.unread(), output_);
+    progress = handler_->on_data(input_.unread(), output_);
     has_written = has_written || output_.size() != before;
     input_.consume(progress.consumed);
     awaits_wake_ = progress.next == Next::kLater;
     if (progress.next == Next::kClose) phase_ = Phase::kClosing;
-    amid_reply_ = progress.is_amid_reply;
     more = progress.next == Next::kMore;
-    if (is_last_reply_ && !amid_reply_) {
-      phase_ = Phase::kClosing;
-      break;
-    }
     if (progress.next == Next::kNeedMore && input_.is_full()) return close();
     if (progress.next == Next::kNeedMore && tls_) {
       more = fill_input();
@@ -311,13 +305,10 @@ void AcceptedConnection::end_steps(ConnectionGroup& group) {
 }
 
 /// Gives the output to the socket; what the socket does not take now is pending, and write() sends
-/// it later. A reply that is not whole is kept, unless it is so large that it would not be held.
+/// it later.
 void AcceptedConnection::send_output() {
-  const bool is_kept = amid_reply_ && output_.size() < max_pending_bytes();
-  if (is_kept) return;
   if (tls_ && !tls_->seal(output_)) return close();
   if (output_.empty()) return;
-  const bool continues = std::exchange(has_begun_, amid_reply_);
   std::size_t sent = 0;
   const bool is_writing = pending_bytes() != 0;
   if (!is_writing) {
@@ -325,7 +316,7 @@ void AcceptedConnection::send_output() {
     sent = socket_.write_some(asio::buffer(output_), ignored);
   }
   if (sent != output_.size()) {
-    add_waiting(std::string_view(output_).substr(sent), continues);
+    add_waiting(std::string_view(output_).substr(sent));
     if (!is_writing) write();
     held_ = held_ || (phase_ == Phase::kOpen && pending_bytes() >= max_pending_bytes());
   }
@@ -342,11 +333,9 @@ std::size_t AcceptedConnection::max_pending_bytes() const {
   return std::min(most, ConnectionLimits::kMaxPendingBytesBeforeLogin);
 }
 
-void AcceptedConnection::add_waiting(std::string_view output, bool continues) {
-  if (waiting_.empty() || waiting_.back().bytes.size() >= kSendBytes) {
-    waiting_.push_back({{}, continues});
-  }
-  waiting_.back().bytes += output;
+void AcceptedConnection::add_waiting(std::string_view output) {
+  if (waiting_.empty() || waiting_.back().size() >= kSendBytes) waiting_.emplace_back();
+  waiting_.back() += output;
   waiting_bytes_ += output.size();
 }
 
@@ -388,7 +377,7 @@ void AcceptedConnection::bound_memory() {
 
 std::size_t AcceptedConnection::held_bytes() {
   std::size_t bytes = input_.capacity() + output_.capacity() + sending_.capacity();
-  for (const Piece& piece : waiting_) bytes += piece.bytes.capacity();
+  for (const std::string& piece : waiting_) bytes += piece.capacity();
   if (tls_) bytes += tls_->received().capacity();
   if (handler_) bytes += handler_->held_bytes();
   return bytes;
@@ -405,7 +394,7 @@ void AcceptedConnection::read() {
 
 void AcceptedConnection::write() {
   if (sent_ == sending_.size()) {
-    sending_ = std::move(waiting_.front().bytes);
+    sending_ = std::move(waiting_.front());
     waiting_.erase(waiting_.begin());
     waiting_bytes_ -= sending_.size();
     sent_ = 0;
@@ -452,15 +441,10 @@ void AcceptedConnection::finish() {
 void AcceptedConnection::finish_begun() {
   assert(group_.stopping);
   run([&] {
-    const auto dropped = std::ranges::find(waiting_, false, &Piece::continues);
-    is_last_reply_ = has_begun_ && dropped == waiting_.end();
-    if (!is_last_reply_) output_.clear();
-    if (tls_ && dropped != waiting_.end()) tls_->abandon();
-    for (auto piece = dropped; piece != waiting_.end(); ++piece) {
-      waiting_bytes_ -= piece->bytes.size();
-    }
-    waiting_.erase(dropped, waiting_.end());
-    if (is_last_reply_ && amid_reply_) return;  // answer() goes on with it.
+    output_.clear();
+    if (tls_ && !waiting_.empty()) tls_->abandon();
+    waiting_.clear();
+    waiting_bytes_ = 0;
     if (phase_ == Phase::kOpen) phase_ = Phase::kClosing;
     held_ = false;
     end_step_soon();

@@ -121,7 +121,7 @@ class AcceptedConnection final : public std::enable_shared_from_this<AcceptedCon
   // The ends of steps.
   void send_output();
   std::size_t max_pending_bytes() const;
-  void add_waiting(std::string_view output, bool continues);
+  void add_waiting(std::string_view output);
   void go_on();
   void bound_memory();
   std::size_t held_bytes();
@@ -161,14 +161,9 @@ class AcceptedConnection final : public std::enable_shared_from_this<AcceptedCon
   std::string output_;   // Replies of this step, not given to TLS or the socket yet.
   std::string sending_;  // Given to the write under way, from sent_ on.
   std::size_t sent_ = 0;
-  // To be sent after sending_: pieces of a few replies each.
-  struct Piece {
-    std::string bytes;
-    bool continues;  // Begins within a reply, whose beginning is sent before.
-  };
-  std::vector<Piece> waiting_;
-  std::size_t waiting_bytes_ = 0;            // Of all pieces.
-  std::size_t counted_bytes_ = 0;            // In ClientMemory, of all that is held.
+  std::vector<std::string> waiting_;  // To be sent after sending_: pieces of a few replies each.
+  std::size_t waiting_bytes_ = 0;     // Of all pieces.
+  std::size_t counted_bytes_ = 0;     // In ClientMemory, of all that is held.
   std::size_t last_bytes_ = kLastReadBytes;  // What may still be read while the server stops.
   std::shared_ptr<void> leaving_;            // Set: close after the next reply. See leave().
   Phase phase_ = Phase::kOpen;
@@ -178,9 +173,6 @@ class AcceptedConnection final : public std::enable_shared_from_this<AcceptedCon
   // Nothing is answered before on_wake(): the handler waits for a store, or its turn was cut short.
   bool awaits_wake_ = false;
   bool wrote_ = false;          // A turn that was cut short has written.
-  bool amid_reply_ = false;     // output_ ends within a reply.
-  bool has_begun_ = false;      // A part of that reply has left output_.
-  bool is_last_reply_ = false;  // No other reply is begun after it.
   bool held_ = false;           // Too much output is pending: input_ is not answered meanwhile.
   bool peer_ended_ = false;     // The peer has ended its side.
   bool no_more_input_ = false;  // The same, or the server stops.

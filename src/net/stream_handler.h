@@ -26,8 +26,6 @@ class StreamHandler {
     /// The number of bytes at the front of the input that the handler has consumed.
     std::size_t consumed = 0;
     Next next = Next::kNeedMore;
-    /// The output ends within a reply. The next calls append its rest.
-    bool is_amid_reply = false;
     /// With kNeedMore: a part of a request has arrived, in the input or consumed before. The
     /// connection then waits for the rest for StreamTimeouts::request instead of ::idle.
     bool has_part = false;
@@ -36,9 +34,9 @@ class StreamHandler {
   virtual ~StreamHandler() = default;
 
   /// `input` is everything that has arrived and was not consumed, possibly nothing; it is valid
-  /// during the call. Appends to `output`. One call does a bounded amount of work: if the input has
-  /// many complete requests, it answers some of them and returns kMore. If it throws a
-  /// std::exception, the connection is closed. A handler may be destroyed while it waits for a
+  /// during the call. Appends whole replies to `output`. One call does a bounded amount of work: if
+  /// the input has many complete requests, it answers some of them and returns kMore. If it throws
+  /// a std::exception, the connection is closed. A handler may be destroyed while it waits for a
   /// store, because its peer has closed the connection.
   virtual Progress on_data(std::string_view input, std::string& output) = 0;
 

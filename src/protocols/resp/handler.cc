@@ -29,27 +29,34 @@ Handler::~Handler() {
 StreamHandler::Progress Handler::on_data(std::string_view input, std::string& output) {
   ThreadContext& context = thread_->context;
   if (pending_ != nullptr) {
-    if (!pending_->is_ready()) return {0, Next::kLater, is_amid_reply_};
-    pending_->get().write(replies_, context.counters, output);
+    if (!pending_->is_ready()) return {.next = Next::kLater};
+    pending_->get().write(replies_, context.counters, is_exec_batch_ ? exec_replies_ : output);
     pending_.reset();
+    end_exec(output);
   }
-  if (peer_.mode == Mode::kClosing) return {input.size(), Next::kClose, false};
+  if (peer_.mode == Mode::kClosing) return {input.size(), Next::kClose};
   context.begin_batch();
   update_access();
   replies_.clear();
-  Progress progress = run_commands(input, output);
-  pending_ = context.batch.ask(replies_, wake_, output);
+  is_exec_batch_ = peer_.mode == Mode::kExec;
+  std::string& replies = is_exec_batch_ ? exec_replies_ : output;
+  const Progress progress = run_commands(input, replies);
+  pending_ = context.batch.ask(replies_, wake_, replies);
   // From here on the batch does not refer to the commands' bytes.
   parser_.release();
-  is_amid_reply_ = peer_.mode == Mode::kExec;
-  if (peer_.mode == Mode::kRun && peer_.transaction.size() != 0) {
-    peer_.transaction.clear();
-    is_amid_reply_ = pending_ != nullptr;  // The last replies of the EXEC are still to come.
-  }
-  progress.is_amid_reply = is_amid_reply_;
-  if (pending_ != nullptr) return {progress.consumed, Next::kLater, is_amid_reply_};
-  if (peer_.mode == Mode::kClosing) return {input.size(), Next::kClose, false};
+  if (pending_ != nullptr) return {progress.consumed, Next::kLater};
+  end_exec(output);
+  if (peer_.mode == Mode::kClosing) return {input.size(), Next::kClose};
   return progress;
+}
+
+// Replies to the EXEC whose last batch has been decided; does nothing after another batch.
+void Handler::end_exec(std::string& output) {
+  if (!is_exec_batch_ || peer_.mode == Mode::kExec) return;
+  Writer(output, peer_.protocol).array(peer_.transaction.size());
+  output += exec_replies_;
+  std::string().swap(exec_replies_);
+  peer_.transaction.clear();
 }
 
 StreamHandler::Progress Handler::run_commands(std::string_view input, std::string& output) {
@@ -145,7 +152,13 @@ void Handler::run_queued(CommandContext& context) {
   [[maybe_unused]] const Parser::Result result = parser_.next(transaction.rest());
   assert(result == Parser::Result::kCommand && !parser_.arguments().empty());
   const std::size_t bytes = parser_.consumed();
-  run(context);
+  if (peer_.resume_at == 0 && exec_replies_.size() > Transaction::kMaxReplyBytes) {
+    --context.room;
+    context.reply().error("ERR not run: the replies of the transaction have more than " +
+                          std::to_string(Transaction::kMaxReplyBytes) + " bytes");
+  } else {
+    run(context);
+  }
   if (peer_.resume_at == 0) transaction.advance(bytes);
   if (!transaction.rest().empty()) return;
   if (peer_.mode == Mode::kExec) peer_.mode = Mode::kRun;

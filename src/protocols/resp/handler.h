@@ -26,13 +26,16 @@ class Handler final : public StreamHandler {
   Handler& operator=(const Handler&) = delete;
 
   /// Runs at most DecisionBatch::kMaxRequests commands and appends their replies: each of at most a
-  /// few KiB (PING and ECHO return their argument), and one longer list. Leaves less than
-  /// kMaxCommandBytes of the input, unless `next` is kMore or kLater. If it is called after kLater
-  /// before the store has answered, it returns kLater again and does nothing else.
+  /// few KiB (PING and ECHO return their argument), and one longer list; those of an EXEC when the
+  /// last one has come. Leaves less than kMaxCommandBytes of the input, unless `next` is kMore or
+  /// kLater. If it is called after kLater before the store has answered, it returns kLater again
+  /// and does nothing else.
   Progress on_data(std::string_view input, std::string& output) override;
   /// Replies with an error.
   void on_end(EndReason why, std::string& output) override;
-  std::size_t held_bytes() const override { return peer_.transaction.held_bytes(); }
+  std::size_t held_bytes() const override {
+    return peer_.transaction.held_bytes() + exec_replies_.capacity();
+  }
 
   bool awaits_login() override {
     update_access();
@@ -49,6 +52,7 @@ class Handler final : public StreamHandler {
   bool queue_input(CommandContext& context, std::string_view input, std::size_t& consumed);
   bool read_command(CommandContext& context, std::string_view rest);
   void run_queued(CommandContext& context);
+  void end_exec(std::string& output);
   void run(CommandContext& context);
 
   const std::shared_ptr<ThreadState> thread_;
@@ -58,7 +62,8 @@ class Handler final : public StreamHandler {
   Parser parser_;
   DecisionReplies replies_;
   std::shared_ptr<PendingAnswers> pending_;
-  bool is_amid_reply_ = false;  // Of an EXEC, some replies are still to come.
+  bool is_exec_batch_ = false;  // The present batch has commands of an EXEC.
+  std::string exec_replies_;    // To those that have been decided.
 };
 
 /// Makes the handlers of RESP connections, which share `server`. Throws StoreError if the store

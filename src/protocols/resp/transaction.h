@@ -11,6 +11,8 @@ class Transaction {
  public:
   static constexpr std::size_t kMaxCommands = 1'000;
   static constexpr std::size_t kMaxBytes = 128 * 1024;
+  /// EXEC runs no further command once the replies have more bytes.
+  static constexpr std::size_t kMaxReplyBytes = 1024 * 1024;
 
   /// Queues a command. If that would exceed a bound, returns false and does not queue it.
   bool add(std::string_view command) {

@@ -30,8 +30,12 @@ void run_exec(CommandContext& context, Arguments) {
     end_transaction(peer);
     return context.reply().error("EXECABORT Transaction discarded because of previous errors.");
   }
-  context.reply().array(peer.transaction.size());
-  peer.mode = peer.transaction.size() == 0 ? Mode::kRun : Mode::kExec;
+  if (peer.transaction.size() == 0) {
+    peer.mode = Mode::kRun;
+    return context.reply().array(0);
+  }
+  peer.mode = Mode::kExec;
+  context.room = 0;  // The queued commands are batches of their own.
 }
 
 void run_discard(CommandContext& context, Arguments) {

@@ -108,6 +108,25 @@ TEST_F(TransactionTest, QueuesABoundedNumberOfBytes) {
   EXPECT_LE(connection.held_bytes(), 100U);
 }
 
+TEST_F(TransactionTest, RunsNoFurtherCommandOnceItsRepliesAreLong) {
+  constexpr std::size_t kMost = Transaction::kMaxReplyBytes;
+  const std::size_t one = send("COMMAND DOCS\r\n").size();
+  const std::size_t count = kMost / one + 2;
+  std::string commands = "MULTI\r\n";
+  for (std::size_t i = 0; i < count; ++i) commands += "COMMAND DOCS\r\n";
+  send(commands + kThrottleSent);
+  const std::string replies = send("EXEC\r\n");
+  EXPECT_THAT(replies, StartsWith("*" + std::to_string(count + 1) + "\r\n*"));
+  EXPECT_TRUE(
+      replies.ends_with("-ERR not run: the replies of the transaction have more than "
+                        "1048576 bytes\r\n"));
+  EXPECT_GT(replies.size(), kMost);
+  EXPECT_LT(replies.size(), kMost + one + 300);
+  EXPECT_EQ(store->batches.size(), 0U);
+  EXPECT_LE(connection.held_bytes(), 100U);
+  EXPECT_EQ(send(kThrottleSent), integers({0, 16, 15, -1, 2}));
+}
+
 TEST_F(TransactionTest, QueuesInlineCommandsAsTheyAre) {
   EXPECT_EQ(send("MULTI\r\nECHO \"a b\"\r\n\r\n" + array({"ECHO", "c\r\n"}) + "EXEC\r\n"),
             "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n$3\r\na b\r\n$3\r\nc\r\n\r\n");
@@ -153,7 +172,7 @@ TEST_F(TransactionTest, AnswersWhenTheStoreHas) {
     commands.copy(input.get(), commands.size());
     const auto progress = handler.on_data({input.get(), commands.size()}, output);
     commands.erase(0, progress.consumed);
-    EXPECT_EQ(progress.is_amid_reply, before_exec < output.size() && output.size() < after_exec);
+    EXPECT_FALSE(before_exec < output.size() && output.size() < after_exec);  // Whole, or not yet.
     if (progress.next == StreamHandler::Next::kNeedMore) break;
     if (progress.next == StreamHandler::Next::kLater) {
       ASSERT_TRUE(later->answer());
@@ -161,7 +180,7 @@ TEST_F(TransactionTest, AnswersWhenTheStoreHas) {
   }
   EXPECT_EQ(output, expected);
   EXPECT_THAT(later->batches, Each(Le(DecisionBatch::kMaxRequests)));
-  EXPECT_EQ(later->batches.size(), 4U);
+  EXPECT_EQ(later->batches.size(), 3U);
 }
 
 }  // namespace
