@@ -50,8 +50,7 @@ void require_kind(const RegisteredLimit& limit, const Request& request) {
   }
 }
 
-void ask(RequestContext& context, const SharedLimit& limit, const Request& request,
-         ReplyDetail detail) {
+void ask(RequestContext& context, const SharedLimit& limit, Request request, ReplyDetail detail) {
   require_kind(*limit, request);
   DecisionBatch& batch = context.thread.context.batch;
   detail.options = context.options;
@@ -61,6 +60,7 @@ void ask(RequestContext& context, const SharedLimit& limit, const Request& reque
   const bool tells_parts = (detail.form == Form::kCheck || detail.form == Form::kAuth) &&
                            detail.limits[0]->limit.definition().parts.size() > 1;
   if (tells_parts && context.waits_for_decisions()) return;
+  if (tells_parts) request.parts_if_allowed = true;
   // If local states have carried out a commit, which is charged to the store later, the commit is
   // done.
   const bool is_commit = detail.form == Form::kCommit;

@@ -22,8 +22,7 @@ void require_kind(const RegisteredLimit& limit, const Request& request);
 /// Adds a request to the batch, whose response `detail` describes, or waits to be the only one
 /// (RequestContext::waits_for_decisions()). Its key stays valid until the batch has been asked.
 /// Throws Problem as require_kind().
-void ask(RequestContext& context, const SharedLimit& limit, const Request& request,
-         ReplyDetail detail);
+void ask(RequestContext& context, const SharedLimit& limit, Request request, ReplyDetail detail);
 
 /// The style of headers that the request chooses ("?headers=draft-3"), or else the configured one.
 /// Throws Problem if there is no such style.

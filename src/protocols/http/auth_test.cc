@@ -92,6 +92,25 @@ TEST_F(AuthTest, TellsOfEachPartOfALimit) {
   EXPECT_THAT(both[0].body, HasSubstr(R"("allowed":false,"limit":2,"remaining":0,)"));
 }
 
+// A remembered denial does not know them, and may be repeated without asking the store.
+TEST_F(AuthTest, TellsOfTheBindingPartWhereTheDenialIsRemembered) {
+  store->says = [](const Request& request) -> std::optional<Decision> {
+    if (!request.parts_if_allowed) return std::nullopt;
+    return Decision{.source = Source::kCache,
+                    .binding = 1,
+                    .limit = 3,
+                    .retry_after = std::chrono::minutes(5),
+                    .reset_after = std::chrono::minutes(5)};
+  };
+  const std::string limit = R"({"limit":"fixed_window 2/1m & fixed_window 3/1h","key":"a"})";
+  for (const std::string& request : {get("/auth?limit=fixed_window+2/1m+%26+fixed_window+3/1h"),
+                                     post("/v1/check", limit), post("/v1/reserve", limit)}) {
+    const Reply denied = connection.ask_one(request);
+    EXPECT_EQ(denied.status, 429) << request;
+    EXPECT_EQ(denied.header("RateLimit"), R"("fixed_window 3/1h";r=0;t=300)") << request;
+  }
+}
+
 TEST_F(AuthTest, MakesTheKeyFromTheRequest) {
   const std::string forwarded =
       "X-Forwarded-For: 203.0.113.7\r\nX-Forwarded-Method: DELETE\r\nX-Forwarded-Host: "

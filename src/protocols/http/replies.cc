@@ -134,7 +134,7 @@ void DecisionReplies::write_problem_for(const ReplyDetail& detail, const Problem
 }
 
 // Notes the answers for the headers: those of the requests, or, if there is one request, of the
-// parts of its limit, as far as they are known.
+// parts of its limit, as far as they are known: of a remembered denial they are not.
 void DecisionReplies::note_answers(const ReplyDetail& detail, const Decision& whole,
                                    std::span<const Decision> parts) {
   answers_.clear();
@@ -142,7 +142,7 @@ void DecisionReplies::note_answers(const ReplyDetail& detail, const Decision& wh
     for (std::size_t i = 0; i < detail.limits.size(); ++i) {
       answers_.emplace_back(detail.limits[i]->limit, parts[i]);
     }
-  } else if (parts.size() > 1) {
+  } else if (parts.size() > 1 && whole.source != Source::kCache) {
     for (std::size_t i = 0; const Limit& part : detail.limits[0]->limit.parts()) {
       answers_.emplace_back(part, parts[i++]);
     }
