@@ -5,6 +5,7 @@
 #include "core/arithmetic.h"
 #include "sluice/health.h"
 #include "testing/error_of.h"
+#include "testing/failing_new.h"
 #include "testing/fallback_fixture.h"
 
 namespace sluice {
@@ -46,6 +47,22 @@ TEST_F(FallbackStoreTest, LocalStatesAreJudgedAtTheInstantGiven) {
   inner_->lose_all();
   EXPECT_EQ(decide(Ask{}, kStart + kHourNs / 10 - 1).retry_after, nanoseconds(1));
   EXPECT_TRUE(decide(Ask{}, kStart + kHourNs / 10).allowed);
+}
+
+// What the local states admit is charged to the store, or the process ends.
+TEST_F(FallbackStoreTest, NotesWhatIsToBeChargedEvenWithoutMemory) {
+  wrap({});
+  inner_->lose_all();
+  decide({.key = "first"}, kStart);
+  const auto take = [&] { decide({.cost = 3}, kStart); };
+  const auto is_whole = [&](bool is_done) {
+    const bool has_taken = decide({.cost = 0}, kStart).remaining == 7;
+    inner_->lose_nothing();
+    decide(Ask{}, kStart);
+    return decide_elsewhere({.cost = 0}, kStart).remaining == (has_taken ? 6 : 9) &&
+           has_taken >= is_done;
+  };
+  EXPECT_GT(end_without_memory(take, is_whole), 0);
 }
 
 TEST_F(FallbackStoreTest, AnswersForAShareOfTheLimit) {

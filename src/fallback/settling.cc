@@ -32,7 +32,8 @@ class FallbackStore::Settling {
         subjects_(batch.outer.subjects.data(), batch.outer.subjects.size()),
         arrived_(store.arrived_at(batch)) {}
 
-  std::unique_ptr<Batch> run() {
+  /// Where an allocation fails, the process ends: what was admitted would be noted by half.
+  std::unique_ptr<Batch> run() noexcept {
     const Requests requests = batch_.requests();
     const std::span<Decision> decisions = batch_.decisions();
     const bool is_group = batch_.is_together() && requests.size() > 1;

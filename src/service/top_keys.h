@@ -48,7 +48,8 @@ class TopKeys {
     while (counters_.size() > most_) drop_least();
   }
 
-  void add(std::string_view key) {
+  /// Where there is no memory for the key, the process ends: it would be counted by half.
+  void add(std::string_view key) noexcept {
     key = key.substr(0, kMaxKeyBytes);
     auto at = counters_.find(key);
     if (at == counters_.end()) {

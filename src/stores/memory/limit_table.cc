@@ -124,7 +124,7 @@ LimitTable::Opened LimitTable::open(const LimitDefinition& limit, const Space* h
   return opened;
 }
 
-std::shared_ptr<MemorySpace> LimitTable::hold(LimitId id, const LimitDefinition& limit) {
+std::shared_ptr<MemorySpace> LimitTable::hold(LimitId id, const LimitDefinition& limit) noexcept {
   Row& held = row(id);
   SpaceData& data = *held.data;
   const KeyHash name = hash_key(data.name, secret_);
@@ -140,7 +140,7 @@ std::shared_ptr<MemorySpace> LimitTable::hold(LimitId id, const LimitDefinition&
 
 // From now on the keys of the space, and of its handle if it has one, may have numbers of their
 // own. Returns false, and changes nothing, if there is no room.
-bool LimitTable::begin_to_vary(LimitId space, MemorySpace* handle) {
+bool LimitTable::begin_to_vary(LimitId space, MemorySpace* handle) noexcept {
   SpaceData& data = *row(space).data;
   if (data.numbers == nullptr) {
     const PartList& parts = *row(space).parts.load(std::memory_order_relaxed);
@@ -156,7 +156,7 @@ bool LimitTable::begin_to_vary(LimitId space, MemorySpace* handle) {
 }
 
 // No request finds the space's keys any more: by a limit without parts, all are fresh.
-std::unique_ptr<const LimitTable::PartList> LimitTable::retire(LimitId id) {
+std::unique_ptr<const LimitTable::PartList> LimitTable::retire(LimitId id) noexcept {
   ids_.erase(row(id).data->name);
   return std::unique_ptr<const PartList>(row(id).parts.exchange(new PartList()));
 }
@@ -195,30 +195,28 @@ void LimitTable::let_go(const MemorySpace& space) {
 
 // Whether there is room for so many rows of so many bytes together, and others stay free.
 bool LimitTable::has_room(std::size_t bytes, std::size_t sixteenths_kept, std::size_t rows) const {
-  const std::size_t in_use = rows_ - free_.size();
   return bytes_ + bytes + max_bytes_ / 16 * sixteenths_kept <= max_bytes_ &&
-         in_use + rows + kMaxLimits / 16 * sixteenths_kept <= kMaxLimits;
+         in_use_ + rows + kMaxLimits / 16 * sixteenths_kept <= kMaxLimits;
 }
 
 void LimitTable::refuse() {
   refusals_.fetch_add(1, std::memory_order_relaxed);
-  throw StoreError(
-      "memory store: there is no room for another limit: " + std::to_string(rows_ - free_.size()) +
-      " are in use or have keys that are not fresh");
+  throw StoreError("memory store: there is no room for another limit: " + std::to_string(in_use_) +
+                   " are in use or have keys that are not fresh");
 }
 
 // The row of a space, with one use, or 0.
-LimitId LimitTable::add_row(std::string name, const PartList& parts) {
+LimitId LimitTable::add_row(const std::string& name, const PartList& parts) noexcept {
   const std::size_t bytes = bytes_of_space(name, parts);
   if (!has_room(bytes)) return 0;
   const LimitId id = use_row(parts, bytes, 0);
   auto& data = row(id).data;
-  data = std::make_unique<SpaceData>(SpaceData{.name = std::move(name)});
+  data = std::make_unique<SpaceData>(SpaceData{.name = name});
   ids_.emplace(data->name, id);
   return id;
 }
 
-LimitId LimitTable::id_of(const MemorySpace& space, const LimitDefinition& limit) {
+LimitId LimitTable::id_of(const MemorySpace& space, const LimitDefinition& limit) noexcept {
   auto* lists = space.numbers_.load(std::memory_order_acquire);
   if (lists == nullptr) return space.id();
   if (const LimitId id = find_numbers(*lists, limit.parts)) return id;
@@ -228,7 +226,7 @@ LimitId LimitTable::id_of(const MemorySpace& space, const LimitDefinition& limit
 }
 
 // The row of these numbers of the space or, if there is no room for it, the strictest one.
-LimitId LimitTable::numbers_row(LimitId space, const PartList& parts) {
+LimitId LimitTable::numbers_row(LimitId space, const PartList& parts) noexcept {
   SpaceData& data = *row(space).data;
   if (const LimitId id = find_numbers(*data.numbers, parts)) return id;
   if (data.sets == kMostSets) {
@@ -242,7 +240,7 @@ LimitId LimitTable::numbers_row(LimitId space, const PartList& parts) {
 
 // Another row of numbers, rounded down. REQUIRES: there is room.
 LimitId LimitTable::add_numbers(LimitId space, Lists& lists, const PartList& parts,
-                                std::size_t bytes) {
+                                std::size_t bytes) noexcept {
   const bool fine = row(space).data->sets++ <= kFineSets;  // The strictest one comes first.
   const int bits = bits_of(parts.size(), fine);
   const auto used = [bits](const AnyPart& part) { return RoundedUse(part, bits).used(); };
@@ -257,18 +255,18 @@ LimitId LimitTable::add_numbers(LimitId space, Lists& lists, const PartList& par
 
 // A row: that of numbers of `space`, or, if that is 0, of a space, with one use. REQUIRES: there is
 // room.
-LimitId LimitTable::use_row(PartList parts, std::size_t bytes, LimitId space) {
-  LimitId id;
-  if (free_.empty()) {
+LimitId LimitTable::use_row(PartList parts, std::size_t bytes, LimitId space) noexcept {
+  LimitId id = free_;
+  if (id == 0) {
     id = static_cast<LimitId>(++rows_);
     auto& chunk = chunks_[id / kRowsAtOnce];
     if (chunk.load(std::memory_order_relaxed) == nullptr) {
       chunk.store(new Chunk(), std::memory_order_release);
     }
   } else {
-    id = free_.back();
-    free_.pop_back();
+    free_ = row(id).next;
   }
+  ++in_use_;
   Row& used = row(id);
   used.parts.store(new PartList(std::move(parts)), std::memory_order_release);
   used.space = space != 0 ? space : id;
@@ -279,19 +277,20 @@ LimitId LimitTable::use_row(PartList parts, std::size_t bytes, LimitId space) {
   return id;
 }
 
-void LimitTable::free_row(LimitId id) {
+void LimitTable::free_row(LimitId id) noexcept {
   Row& freed = row(id);
   freed.data.reset();
   freed.space = 0;
   delete freed.parts.exchange(nullptr);
-  free_.push_back(id);
+  freed.next = std::exchange(free_, id);
+  --in_use_;
   count_bytes(bytes_ - freed.bytes);
 }
 
 void LimitTable::count_bytes(std::size_t bytes) {
   bytes_ = bytes;
   const auto is_above = [&](std::size_t quarters) {
-    return bytes_ > max_bytes_ / 4 * quarters || rows_ - free_.size() > kMaxLimits / 4 * quarters;
+    return bytes_ > max_bytes_ / 4 * quarters || in_use_ > kMaxLimits / 4 * quarters;
   };
   room_.store(is_above(3)   ? Room::kShort
               : is_above(2) ? Room::kScarce

@@ -92,7 +92,9 @@ class RoundedUse {
 /// vary, one for each RoundedUse that keys of the space have had (for each part of an `&`): at
 /// first with many bits and, once there are a thousand, with few. Where there is no room for
 /// more, keys are judged as denying until they are fresh. The ids are taken while a caller holds
-/// the space or it has keys. Thread-safe.
+/// the space or it has keys. Where an allocation fails in the midst of a change, the process ends:
+/// the functions that change the table are noexcept, since a server goes on after std::bad_alloc.
+/// Thread-safe.
 class LimitTable : public std::enable_shared_from_this<LimitTable> {
  public:
   static constexpr std::size_t kMaxLimits = 65'535;
@@ -138,7 +140,7 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
   }
   /// The id of the limit by which a key of the space is judged that is asked by these numbers: that
   /// of the space if they do not vary, and the strictest one if there is no room for others.
-  [[gnu::noinline]] LimitId id_of(const MemorySpace& space, const LimitDefinition& limit);
+  [[gnu::noinline]] LimitId id_of(const MemorySpace& space, const LimitDefinition& limit) noexcept;
   /// One more key has the id.
   void add_key(LimitId id) { row(row(id).space).uses.fetch_add(1, std::memory_order_relaxed); }
   /// A key is gone.
@@ -209,7 +211,7 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
     std::atomic<std::uint32_t> holders{0};
     std::atomic<const PartList*> parts{nullptr};
     LimitId space = 0;  // The row of its space; its own id, if it is that. 0: not in use.
-    LimitId next = 0;   // Of numbers: the next row of their list, or 0.
+    LimitId next = 0;   // The next row of the list of numbers or of free rows that it is in, or 0.
     // Guarded by mutex_.
     std::uint32_t bytes = 0;          // Counted in bytes_.
     std::unique_ptr<SpaceData> data;  // Null unless the row is that of a space.
@@ -258,14 +260,15 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
   // The following functions need mutex_.
   bool has_room(std::size_t bytes, std::size_t sixteenths_kept = 0, std::size_t rows = 1) const;
   [[noreturn]] void refuse();
-  LimitId add_row(std::string name, const PartList& parts);
-  LimitId numbers_row(LimitId space, const PartList& parts);
-  LimitId add_numbers(LimitId space, Lists& lists, const PartList& parts, std::size_t bytes);
-  LimitId use_row(PartList parts, std::size_t bytes, LimitId space);
-  void free_row(LimitId id);
-  bool begin_to_vary(LimitId space, MemorySpace* handle);
-  std::shared_ptr<MemorySpace> hold(LimitId id, const LimitDefinition& limit);
-  std::unique_ptr<const PartList> retire(LimitId id);
+  LimitId add_row(const std::string& name, const PartList& parts) noexcept;
+  LimitId numbers_row(LimitId space, const PartList& parts) noexcept;
+  LimitId add_numbers(LimitId space, Lists& lists, const PartList& parts,
+                      std::size_t bytes) noexcept;
+  LimitId use_row(PartList parts, std::size_t bytes, LimitId space) noexcept;
+  void free_row(LimitId id) noexcept;
+  bool begin_to_vary(LimitId space, MemorySpace* handle) noexcept;
+  std::shared_ptr<MemorySpace> hold(LimitId id, const LimitDefinition& limit) noexcept;
+  std::unique_ptr<const PartList> retire(LimitId id) noexcept;
   void count_bytes(std::size_t bytes);
 
   void drop_unused(LimitId space);
@@ -280,9 +283,10 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
   std::mutex mutex_;
   // Guarded by mutex_.
   std::unordered_map<std::string_view, LimitId> ids_;  // Of spaces, by their names.
-  std::vector<LimitId> free_;
-  std::size_t rows_ = 0;   // Rows that have ever been used.
-  std::size_t bytes_ = 0;  // Of all rows in use.
+  LimitId free_ = 0;                                   // The first free row, or 0.
+  std::size_t rows_ = 0;                               // Rows that have ever been used.
+  std::size_t in_use_ = 0;                             // Rows that are used now.
+  std::size_t bytes_ = 0;                              // Of these.
   std::uint64_t spaces_made_ = 0;
 };
 

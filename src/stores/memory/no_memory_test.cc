@@ -1,14 +1,17 @@
-// The system has no memory. Whichever allocation fails, the store makes a decision, and has charged
-// what the decision says. This program replaces malloc for the code that is linked into it.
+// The system has no memory. Whichever allocation of a key fails, the store makes a decision, and
+// has charged what the decision says. Where one of a limit fails, nothing has changed, or the
+// process ends. This program replaces malloc for the code that is linked into it, and operator new.
 
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <cerrno>
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "testing/failing_new.h"
 #include "testing/memory_keys.h"
 
 namespace {
@@ -194,6 +197,38 @@ TEST(NoMemory, AnyAllocationMayFail) {
     }
     EXPECT_GT(refused, row.least_refused);
   }
+}
+
+// Of a limit of which a key has used 7 units. A caller who opens it anew finds the key.
+TEST(NoMemory, ALimitIsReplacedByAnotherKindOrTheProcessEnds) {
+  MemoryStore store(small_store());
+  LimitedKeys keys(store, "token_bucket 400/1h", "named");
+  keys.take("a", kStart, 7);
+  const LimitDefinition successor = varying("fixed_window 400/1h", "named");
+  std::shared_ptr<Space> held;
+  const auto replace = [&] { held = store.replace_space(keys.space(), successor); };
+  const auto is_whole = [&](bool is_done) {
+    if (!is_done) {
+      if (LimitedKeys(store, keys.limit()).peek("a", kStart).remaining != 393) return false;
+      replace();
+    }
+    return LimitedKeys(store, successor).peek("a", kStart).remaining == 400;
+  };
+  EXPECT_GT(end_without_memory(replace, is_whole), 3);
+}
+
+TEST(NoMemory, AKeyIsChargedByOtherNumbersOrTheProcessEnds) {
+  MemoryStore store(small_store());
+  LimitedKeys keys(store, varying("fixed_window 400/1h & sliding_counter 400/1h"));
+  LimitedKeys others(store, varying("fixed_window 300/1h & sliding_counter 300/1h"));
+  keys.take("a", kStart, 7);
+  const auto take = [&] { others.take("a", kStart); };
+  const auto is_whole = [&](bool is_done) {
+    if (keys.peek("a", kStart).remaining != (is_done ? 392 : 393)) return false;
+    take();
+    return keys.peek("a", kStart).remaining == (is_done ? 391 : 392);
+  };
+  EXPECT_GT(end_without_memory(take, is_whole), 0);
 }
 
 }  // namespace
