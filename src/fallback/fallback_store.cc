@@ -258,8 +258,8 @@ void FallbackStore::want_parts(Batch& batch) {
 // local_mutex_ is held.
 void FallbackStore::bring_to_told(const Subject& subject, const Request& request, Instant now) {
   assert(local_ != nullptr);
-  if (lends(*request.limit)) return;
   if (request.operation == Operation::kBlock) answers_->note_block(name_of(subject), now);
+  if (lends(*request.limit)) return;
   const std::size_t parts = request.limit->parts.size();
   const auto told = answers_->take_new(name_of(subject), parts);
   if (std::ranges::none_of(told, [](const auto& one) { return one.has_value(); })) return;
@@ -455,12 +455,8 @@ void FallbackStore::record(const KeyName& name, const Request& request, const De
   if (request.operation == Operation::kBlock) return;  // It hides how many units remain.
   const Instant sent = batch.outer.sent;
   const bool is_now = batch.now() == kStoreTime;
-  // The answers of a batch are recorded when the last of them has arrived: since it was sent, the
-  // store may have answered other batches, whose answers are newer. A single one is recorded as
-  // it arrives, after all older ones.
-  const Instant since = batch.decisions().size() > 1 ? sent : kMaxInt64;
   answers_->record(name, request, answer, is_now ? std::optional(sent) : std::nullopt, arrived,
-                   since, is_late);
+                   since_of(batch), is_late);
 }
 
 std::unique_ptr<Watch> FallbackStore::watch(const std::shared_ptr<Space>& space,

@@ -146,6 +146,12 @@ class FallbackStore final : public BatchStore, private Batch::OuterStore {
     return batch.now() == kStoreTime && is_known ? clock_.at(batch.arrived)
                                                  : decided_at(batch.now());
   }
+  /// The answers of a batch are recorded when the last of them has arrived: since it was sent, the
+  /// store may have answered other batches, whose answers are newer. A single one is recorded as it
+  /// arrives, after all older ones.
+  static Instant since_of(const Batch& batch) {
+    return batch.decisions().size() > 1 ? batch.outer.sent : kMaxInt64;
+  }
   /// A lower bound of the send time, at most a few milliseconds earlier. repeat_denial() uses the
   /// exact time for keys that were denied.
   Instant sent_at(Instant now) const { return now == kStoreTime ? clock_.now_cheaply() : now; }

@@ -229,6 +229,27 @@ TEST_F(FallbackToldTest, ABlockThatAnotherProcessEndedIsOver) {
   EXPECT_EQ(admitted(kStart), 0) << "what was told before this block does not end it";
 }
 
+// The answers of a batch arrive together, that to the reset after the answer to a block which the
+// store has carried out later.
+TEST_F(FallbackToldTest, AResetEndsNoBlockThatCameAfterIt) {
+  wrap({});
+  const Ask reset{.operation = Operation::kReset};
+  const Ask block{.operation = Operation::kBlock, .duration_ns = kMinuteNs};
+  for (const auto& [limit, cost] : {std::pair("fixed_window 10/1h", 4), {"concurrency 10", 1}}) {
+    use(limit, cost == 1 ? "permits" : "units");
+    decide({.cost = cost, .permit = 1}, kStart);
+    inner_->on_the_way = [&] { decide(block, kStart + 1); };
+    decide_batch({reset, {.key = "other", .cost = 0}}, kStart);
+    inner_->lose_all();
+    EXPECT_FALSE(decide({.permit = 2}, kStart + 1).allowed) << limit;
+    inner_->lose_nothing();
+    decide_batch({block, reset}, kStart + 2);
+    inner_->lose_all();
+    EXPECT_EQ(decide({.cost = 0}, kStart + 2).remaining, 10) << limit;
+    inner_->lose_nothing();
+  }
+}
+
 TEST_F(FallbackToldTest, AllThatWasChargedHereIsChargedBackAlsoOfABlockedKey) {
   wrap({.local_share = 2}, "fixed_window 10/1h");
   inner_->lose_all();

@@ -138,7 +138,7 @@ void LastAnswers::record(const KeyName& name, const Request& request, const Deci
                                                    : told_.find(number, tag_of(name));
   if (entry == nullptr) return;
   const bool may_be_old = entry->may_be_newer_than(at, since);
-  const bool may_be_blocked = is_late || since <= shard.blocked_at;
+  const bool may_be_blocked = is_late || shard.is_blocked_since(since, at);
   entry->tell(told, at, since, may_be_blocked);
   if (is_denial) {
     note_denial(shard, *sent);
@@ -243,6 +243,12 @@ void LastAnswers::note_block(const KeyName& name, Instant now) {
   Shard& shard = shards_[number_of(name)];
   const std::lock_guard lock(shard.lock);
   shard.blocked_at = std::max(shard.blocked_at, now);
+}
+
+bool LastAnswers::may_be_older_than_block(const KeyName& name, Instant since, Instant at) const {
+  Shard& shard = shards_[number_of(name)];
+  const std::lock_guard lock(shard.lock);
+  return shard.is_blocked_since(since, at);
 }
 
 LastAnswers::ToldParts LastAnswers::take_new(const KeyName& name, std::size_t parts) {

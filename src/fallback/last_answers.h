@@ -78,7 +78,7 @@ class LastAnswers {
   /// told until `since`. The answers of a batch of several requests are recorded when the last has
   /// arrived, so their `since` is when the batch was sent. An answer that may be older than a block
   /// does not tell that the key is not blocked: one whose `since` is not after the last
-  /// note_block(), and one after the deadline (`is_late`).
+  /// note_block() (see may_be_older_than_block()), and one after the deadline (`is_late`).
   void record(const KeyName& name, const Request& request, const Decision& told,
               std::optional<Instant> sent, Instant at, Instant since = kMaxInt64,
               bool is_late = false);
@@ -101,6 +101,9 @@ class LastAnswers {
 
   /// The key is being blocked here, at `now`.
   void note_block(const KeyName& name, Instant now);
+  /// Whether the store may have blocked the key after it gave this answer; `since` and `at` are as
+  /// for record(). Not if the batch itself has blocked it: its answers are recorded in their order.
+  bool may_be_older_than_block(const KeyName& name, Instant since, Instant at) const;
 
   struct NewlyTold : Told {
     bool has_remained = false;  ///< Something remained: the key was not blocked.
@@ -154,6 +157,9 @@ class LastAnswers {
     Instant refunded_at = -1;  // When a key was last refunded here.
     Instant reset_at = -1;     // When a key was last reset here.
     Instant blocked_at = -1;   // When a key was last blocked here.
+    bool is_blocked_since(Instant since, Instant at) const {
+      return since <= blocked_at && blocked_at != at;
+    }
     // Written under lock, read without it: from then on no denial here is used while the store
     // answers.
     std::atomic<Instant> quiet_from{0};

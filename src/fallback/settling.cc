@@ -123,7 +123,12 @@ class FallbackStore::Settling {
       if (!is_for_permits) lock.lock();
       // What was told before a block does not end it.
       if (operation == Operation::kBlock) store_.bring_to_told(subject, request, arrived_);
-      store_.local_->mirror(subject.key, in_local(subject, request), done, arrived_);
+      // A reset that was carried out before a block does not end it. (Of units, record() tells the
+      // rest.)
+      if (operation != Operation::kReset ||
+          !store_.answers_->may_be_older_than_block(name_of(subject), since_of(batch_), arrived_)) {
+        store_.local_->mirror(subject.key, in_local(subject, request), done, arrived_);
+      }
     }
     if (is_for_permits) return;
     if (is_done && can_be_denied(operation, request.cost) && !store_.charges_.is_empty()) {
