@@ -79,12 +79,17 @@ char* put_permit(char* to, const DecisionReplies::Detail& detail, const Decision
 
 // A take_up_to decision has the number of units that it took; the others took all or none. A policy
 // that admits knows of no others.
-char* put_count(char* to, const DecisionReplies::Detail& detail, const Decision& decision) {
-  const std::int64_t taken = detail.number != 0 ? detail.number : decision.taken;
+DecisionReplies::Count count_of(const DecisionReplies::Detail& detail, const Decision& decision) {
+  const std::int64_t asked = detail.number != 0 ? detail.number : decision.taken;
+  const std::int64_t taken = decision.allowed ? asked : 0;
   const bool is_by_policy = decision.allowed && decision.source == Source::kPolicy;
-  to = put_text(to, "*2\r\n");
-  to = put(to, is_by_policy ? taken : decision.limit - decision.remaining);
-  return put(to, decision.allowed ? taken : 0);
+  return {.units = is_by_policy ? taken : decision.limit - decision.remaining,
+          .taken = taken,
+          .may_be_more = !is_by_policy && taken == 0 && decision.remaining == 0};
+}
+
+char* put_count(char* to, const DecisionReplies::Count& count) {
+  return put(put(put_text(to, "*2\r\n"), count.units), count.taken);
 }
 
 }  // namespace
@@ -114,10 +119,25 @@ char* DecisionReplies::put_other(char* to, std::uint32_t tag, const Decision& de
     case Form::kHeld:
       return put(to, decision.allowed ? 1 : 0);
     case Form::kCount:
-      return put_count(to, detail_of(tag), decision);
+      return put_count(to, count_of(detail_of(tag), decision));
+    case Form::kIncrease:
+      count_ = count_of(detail_of(tag), decision);
+      return to;
+    case Form::kTotal:
+      return put_total(to, decision);
     default:
       return put_gone(to, form, decision);
   }
+}
+
+char* DecisionReplies::put_total(char* to, const Decision& total) {
+  std::optional<Count> count = std::exchange(count_, std::nullopt);
+  if (!count) return to;  // The reply says that the store did not answer.
+  // A failure policy without local states knows no count.
+  if (count->may_be_more && total.source != Source::kPolicy) {
+    count->units = std::max(count->units, total.limit - total.remaining);
+  }
+  return put_count(to, *count);
 }
 
 char* DecisionReplies::put_gone(char* to, Form form, const Decision& decision) {
@@ -150,6 +170,10 @@ void DecisionReplies::write_unavailable(const ReplySlot& slot, std::string_view 
     is_missing_one_ = true;
     has_state_ = false;
     return;
+  }
+  if (form == Form::kTotal) {
+    const Decision unknown{.source = Source::kPolicy};
+    return write_decisions({&slot, 1}, {&unknown, 1}, output);
   }
   if (form == Form::kAllGone) {
     gone_ = 0;

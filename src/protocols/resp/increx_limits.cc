@@ -1,5 +1,6 @@
 #include "protocols/resp/increx_limits.h"
 
+#include <algorithm>
 #include <cassert>
 #include <string>
 #include <utility>
@@ -24,31 +25,36 @@ LimitDefinition define_increx(const IncrexNumbers& numbers) {
 
 }  // namespace
 
-std::shared_ptr<Space> IncrexPeriods::open(std::int64_t period_ns) {
-  LimitDefinition definition = define_increx({.bound = 1, .period_ns = period_ns});
+const IncrexPeriod& IncrexPeriods::open(const IncrexNumbers& numbers) {
+  LimitDefinition widest = define_increx({.bound = kMaxCount, .period_ns = numbers.period_ns});
   const std::lock_guard lock(mutex_);
-  for (const auto& known : all()) {
-    if (known->definition.space == definition.space) return known->space;
-  }
   const std::size_t size = size_.load(std::memory_order_relaxed);
-  if (size == kMaxPeriods) {
+  std::size_t i = 0;
+  while (i < size && periods_[i].widest->definition.space != widest.space) ++i;
+  if (i == kMaxPeriods) {
     throw StoreError("INCREX has been asked for " + std::to_string(kMaxPeriods) +
                      " different periods, and the server takes no other one until it is started "
                      "again: use SLUICE.CHECK");
   }
-  auto space = store_.open_space(definition);
-  limits_[size] = std::make_shared<const VaryingLimit>(VaryingLimit{std::move(definition), space});
-  size_.store(size + 1, std::memory_order_release);
-  return space;
+  IncrexPeriod& period = periods_[i];
+  if (i == size) {
+    auto space = store_.open_space(widest);
+    period.widest =
+        std::make_shared<const VaryingLimit>(VaryingLimit{std::move(widest), std::move(space)});
+    period.most = most_before_;
+    size_.store(size + 1, std::memory_order_release);
+  }
+  period.most = std::max(period.most.load(), numbers.bound);
+  return period;
 }
 
-const std::shared_ptr<const VaryingLimit>& IncrexLimits::find(const IncrexNumbers& numbers) {
+const IncrexLimit& IncrexLimits::find(const IncrexNumbers& numbers) {
   assert(numbers.bound >= 1 && numbers.bound <= kMaxCount);
   assert(numbers.period_ns >= 1 && numbers.period_ns <= kMaxDurationNs);
   if (const auto* known = limits_.find(numbers)) return *known;
-  auto space = periods_.open(numbers.period_ns);
-  return limits_.insert(numbers, std::make_shared<const VaryingLimit>(
-                                     VaryingLimit{define_increx(numbers), std::move(space)}));
+  const IncrexPeriod& period = periods_.open(numbers);
+  VaryingLimit limit{define_increx(numbers), period.widest->space};
+  return limits_.insert(numbers, {std::make_shared<const VaryingLimit>(std::move(limit)), &period});
 }
 
 }  // namespace sluice::resp

@@ -167,24 +167,36 @@ void run_throttle(CommandContext& context, Arguments arguments) {
 }
 
 void run_increx(CommandContext& context, Arguments arguments) {
+  const bool lacks_room = context.room == 0;  // Not where it is run again.
+  context.peer.resume_at = 0;
   if (!may_bring_numbers(context)) return;
   Increase increase;
   if (!IncrexOptions(context).read(arguments.subspan(2), increase)) return;
   const std::int64_t by = increase.by.value_or(1);
-  const std::shared_ptr<const VaryingLimit>* limit = nullptr;
+  const IncrexLimit* limit = nullptr;
   try {
     limit = &context.thread.increx_limits.find(
         {.bound = *increase.bound, .period_ns = *increase.period_ns});
   } catch (const StoreError& error) {
     return context.reply().error(std::string("ERR ") + error.what());
   }
-  Request request = (*limit)->request(arguments[1]);
+  // Of a count above the bound, the decision does not tell how much it is.
+  const bool needs_peek = limit->period->most > *increase.bound;
+  if (needs_peek && lacks_room) return context.go_on_later(1);
+  Request request = limit->limit->request(arguments[1]);
   request.cost = by;
   const bool takes_what_there_is = increase.saturates && by > 0;
   if (takes_what_there_is) request.operation = Operation::kTakeUpTo;
-  const std::uint32_t tag =
-      context.replies.tag_with(Form::kCount, {.number = takes_what_there_is ? 0 : by});
-  context.thread.context.batch.add_bound(request, {.tag = tag}, *limit);
+  const std::uint32_t tag = context.replies.tag_with(needs_peek ? Form::kIncrease : Form::kCount,
+                                                     {.number = takes_what_there_is ? 0 : by});
+  DecisionBatch& batch = context.thread.context.batch;
+  batch.add_bound(request, {.tag = tag}, limit->limit);
+  if (!needs_peek) return;
+  --context.room;
+  const auto& widest = limit->period->widest;
+  Request peek = widest->request(arguments[1]);
+  peek.cost = 0;
+  batch.add_bound(peek, {.tag = tag_of(Form::kTotal)}, widest);
 }
 
 // Looks for each key's state in each space where it can be, and forgets it.
@@ -206,7 +218,7 @@ void run_del(CommandContext& context, Arguments arguments) {
        ++i) {
     if (context.room < requests) return context.go_on_later(i);
     context.room -= requests;
-    for (const auto& limit : increx) forget(limit, arguments[i], Form::kForget);
+    for (const auto& period : increx) forget(period.widest, arguments[i], Form::kForget);
     forget(context.thread.throttle_limits.any(), arguments[i],
            i + 1 < arguments.size() ? Form::kKeyGone : Form::kAllGone);
   }

@@ -85,9 +85,54 @@ TEST_F(KeyCommandsTest, TakesTheOptionsOfIncrexInAnyOrder) {
   EXPECT_EQ(run("INCREX user ENX PX 3600000 UBOUND 5"), integers({1, 1}));
   EXPECT_EQ(run("increx user saturate ex 3600 enx byint +2 ubound 5"), integers({3, 2}));
   EXPECT_EQ(run("INCREX user UBOUND 9 EX 3600 ENX"), integers({4, 1}));
-  // A decision has no count above the limit.
-  EXPECT_EQ(run("INCREX user UBOUND 2 EX 3600 ENX"), integers({2, 0}));
-  EXPECT_EQ(run("INCREX user UBOUND 2 EX 3600 ENX SATURATE"), integers({2, 0}));
+}
+
+TEST_F(KeyCommandsTest, TellsACountAboveTheBound) {
+  const std::string bound = "INCREX user EX 3600 ENX UBOUND ";
+  run(bound + "9 BYINT 7");
+  EXPECT_EQ(run(bound + "4"), integers({7, 0}));
+  EXPECT_EQ(run(bound + "4 SATURATE"), integers({7, 0}));
+  EXPECT_EQ(run(bound + "4 BYINT 0"), integers({7, 0}));
+  EXPECT_EQ(run(bound + "8"), integers({8, 1}));
+  EXPECT_EQ(run(bound + "8 BYINT 3 SATURATE"), integers({8, 0}));
+  EXPECT_EQ(run("INCREX other EX 3600 ENX UBOUND 4 BYINT 5"), integers({0, 0}));
+  // Of one batch, and of more than fit one; each with a request more.
+  std::string pipeline;
+  std::string expected;
+  for (int i = 0; i < 100; ++i) {
+    pipeline += bound + "4\r\nPING\r\n";
+    expected += integers({8, 0}) + "+PONG\r\n";
+  }
+  EXPECT_EQ(send(pipeline), expected);
+  EXPECT_EQ(send("MULTI\r\n" + bound + "4\r\n" + bound + "9\r\nEXEC\r\n"),
+            "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n" + integers({8, 0}) + integers({9, 1}));
+  EXPECT_THAT(run("INFO commandstats"), HasSubstr("cmdstat_increx:calls=109,"));
+}
+
+TEST_F(KeyCommandsTest, TellsACountFromBeforeTheServer) {
+  run("INCREX user UBOUND 9 EX 3600 ENX BYINT 7");
+  TestConnection next(thread_over(store));
+  EXPECT_EQ(next.send("INCREX user UBOUND 4 EX 3600 ENX\r\n"), integers({7, 0}));
+}
+
+// Also where the store answers one of the two requests, the units or the count.
+TEST_F(KeyCommandsTest, RepliesOnceToAnIncrex) {
+  const auto later = later_store();
+  TestConnection over_later(thread_over(later));
+  later->answers = ScriptedStore::Answers::kAtOnce;
+  const std::string bound = " EX 3600 ENX UBOUND ";
+  const std::string counted = "INCREX user BYINT 7" + bound + "9\r\n";
+  EXPECT_EQ(over_later.send(counted + "INCREX lost" + bound + "4\r\nINCREX user" + bound + "4\r\n"),
+            integers({7, 7}) +
+                "-UNAVAILABLE redis://far.example:6379 has not answered within 10ms\r\n" +
+                integers({7, 0}));
+  for (const Source source : {Source::kUnavailable, Source::kPolicy}) {
+    later->says = [source](const Request& asked) -> std::optional<Decision> {
+      if (asked.cost != 0) return std::nullopt;
+      return Decision{.allowed = true, .source = source, .limit = kMaxCount};
+    };
+    EXPECT_EQ(over_later.send("INCREX user" + bound + "4\r\n"), integers({4, 0}));
+  }
 }
 
 TEST_F(KeyCommandsTest, KeepsTheKeysOfIncrexApart) {
