@@ -58,33 +58,28 @@ std::shared_ptr<Space> FallbackStore::replace_space(const std::shared_ptr<Space>
   // their spaces, too.
   const auto* const former =
       held.use_count() == 1 ? static_cast<const FallbackSpace*>(held.get()) : nullptr;
-  const auto row = spaces_.find(limit.space);
-  const bool is_known = row != spaces_.end();
-  const auto current = is_known ? row->second.space.lock() : nullptr;
+  if (spaces_.size() >= drop_at_) drop_names();
+  Known& known = spaces_[limit.space];
+  const auto current = known.space.lock();
   // A space of the inner store that no other limiter uses: that of `held`, or one of this name
   // whose limiters are gone. Batches whose answers are late may still hold it, which counts as a
   // use there unless the inner store is told to replace it.
   std::shared_ptr<const std::shared_ptr<Space>> unused;
   if (former) {
     unused = former->inner;
-  } else if (is_known && !current) {
-    unused = row->second.inner.lock();
+  } else if (!current) {
+    unused = known.inner.lock();
   }
-  // The inner store first: it refuses more often, for example a log that is too large for it. If
-  // the local states then have no room, the keys of the limit begin fresh here when it is opened
-  // again.
-  auto inner = unused ? inner_->replace_space(*unused, limit) : inner_->open_space(limit);
+  // The local states first: those of the former limit stay as they are if the inner store, or they
+  // themselves, have no room for this one.
   std::shared_ptr<Space> local;
-  if (local_) {
-    MemoryStore& states = local_->store();
-    local = former ? states.replace_space(former->local, limit) : states.open_space(limit);
-  }
+  const std::shared_ptr<Space> none;  // A copy of former->local would count as a use.
+  if (local_) local = local_->open_space(former ? former->local : none, limit);
+  auto inner = unused ? inner_->replace_space(*unused, limit) : inner_->open_space(limit);
   if (current && *current->inner == inner && current->local == local) return current;
   // If the last space of this name is gone, the new one takes over its number, and so what the
   // store said last, unless the new limit cannot read the states of the former one.
-  const bool keeps_number =
-      is_known && !current && !former && keeps_state(row->second.parts, limit.parts);
-  Known& known = spaces_[limit.space];
+  const bool keeps_number = !current && !former && keeps_state(known.parts, limit.parts);
   if (!keeps_number) known.number = ++last_number_;
   known.parts = limit.parts;
   const auto space = std::make_shared<FallbackSpace>();
@@ -97,7 +92,6 @@ std::shared_ptr<Space> FallbackStore::replace_space(const std::shared_ptr<Space>
   known.space = space;
   known.inner = space->inner;
   known.is_gone = false;
-  if (spaces_.size() >= drop_at_) drop_names();
   return space;
 }
 

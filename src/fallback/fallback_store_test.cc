@@ -283,6 +283,35 @@ TEST_F(FallbackStoreTest, LetsGoOfSpacesThatAreNotHeld) {
   EXPECT_NO_THROW(store_->open_space(Limit("sliding_log 1/1s", "x7").definition()));
 }
 
+// The local states, or the store, have no room for a limit of another kind. Its caller goes on with
+// the former one, as a server does.
+TEST_F(FallbackStoreTest, ALimitThatCannotBeReplacedKeepsWhatWasTold) {
+  wrap({.local_bytes = std::size_t{2} << 20}, "fixed_window 10/1h");
+  const auto expect_kept = [this](std::string_view key) {
+    decide({.key = key, .cost = 8}, kStart);
+    EXPECT_THROW(store_->replace_space(space_, Limit("sliding_log 10/1h", "limit").definition()),
+                 StoreError);
+    inner_->breaks = nullptr;
+    space_ = store_->replace_space(space_, limit_->definition());
+    inner_->lose_all();
+    EXPECT_EQ(decide({.key = key, .cost = 0}, kStart).remaining, 2) << key;
+    inner_->lose_nothing();
+  };
+  inner_->breaks = std::make_exception_ptr(StoreError("no room for it"));
+  expect_kept("in the store");
+  std::vector<std::shared_ptr<Space>> others;
+  const auto fill = [&] {
+    while (others.size() < 10'000) {
+      const std::string name = "other" + std::to_string(others.size());
+      others.push_back(store_->open_space(Limit("token_bucket 1/1s", name).definition()));
+    }
+  };
+  EXPECT_THROW(fill(), StoreError);
+  expect_kept("here");
+  const Limit raised("fixed_window 20/1h", "limit");
+  EXPECT_EQ(store_->replace_space(space_, raised.definition()), space_) << "it needs no room";
+}
+
 /// What a FallbackStore does with the operations that are not a take.
 class FallbackOperationsTest : public FallbackFixture {
  protected:

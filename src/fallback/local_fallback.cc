@@ -55,6 +55,12 @@ LocalFallback::LocalFallback(std::size_t max_bytes, std::int64_t shares)
   assert(shares_ >= 1);
 }
 
+std::shared_ptr<Space> LocalFallback::open_space(const std::shared_ptr<Space>& held,
+                                                 LimitDefinition limit) {
+  if (limit.is_named()) limit.space += '/' + state_kind(limit.parts);
+  return store_.replace_space(held, limit);
+}
+
 bool LocalFallback::mirrors(const Request& request) const {
   return shares_ > 1 || lends(*request.limit) || request.operation == Operation::kBlock ||
          request.operation == Operation::kReset;

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 
 #include "core/store.h"
@@ -29,6 +30,10 @@ class LocalFallback {
   LocalFallback(std::size_t max_bytes, std::int64_t shares);
 
   MemoryStore& store() { return store_; }
+
+  /// As Store::replace_space(), but limits of one name whose states are of different kinds have
+  /// different spaces: one does not end the states of the other.
+  std::shared_ptr<Space> open_space(const std::shared_ptr<Space>& held, LimitDefinition limit);
 
   /// Whether the local states must be told of the request when the remote store has answered it:
   /// what remains does not tell all of it.
