@@ -24,7 +24,7 @@ void write_process(const ServerContext& server, MetricsText& out) {
              std::uint64_t{1}, {{"version", SLUICE_VERSION}});
   out.single("process_start_time_seconds", Type::kGauge,
              "When the server was started, in seconds since the Unix epoch.",
-             in_seconds(server.started_at()));
+             in_seconds(server.started_at_wall()));
   out.single("process_resident_memory_bytes", Type::kGauge,
              "The bytes of the process that are in the machine's memory.", resident_bytes());
 }
@@ -49,6 +49,9 @@ void write_reloads(const ServerContext& server, MetricsText& out) {
   out.family("sluice_reloads_total", Type::kCounter,
              "How often the server has read its files again, by whether it took what they say.");
   write_attempts(server.reloads(), out);
+  out.single("sluice_last_reload_succeeded", Type::kGauge,
+             "1, or 0 if the server did not take what its files said when it last read them.",
+             std::uint64_t{server.reloads().last_succeeded});
   out.single("sluice_last_reload_time_seconds", Type::kGauge,
              "When the server last took what its files say, at its start or later, in seconds "
              "since the Unix epoch.",

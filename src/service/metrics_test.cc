@@ -221,8 +221,10 @@ TEST_F(MetricsTest, CountsConnectionsByProtocol) {
   EXPECT_EQ(value("sluice_max_connections"), "70");
 }
 
+// Times are those of the wall clock, which the store's clock may differ from.
 TEST_F(MetricsTest, TellsAboutTheProcess) {
-  EXPECT_EQ(std::stod(value("process_start_time_seconds")), 1'700'000'000);
+  EXPECT_NEAR(std::stod(value("process_start_time_seconds")), in_seconds(wall_now()), 600);
+  EXPECT_NEAR(std::stod(value("sluice_last_reload_time_seconds")), in_seconds(wall_now()), 600);
   EXPECT_GT(std::stoul(value("process_resident_memory_bytes")), 0U);
   const auto build = metrics().of("sluice_build_info");
   ASSERT_EQ(build.size(), 1U);
@@ -234,10 +236,18 @@ TEST_F(MetricsTest, CountsSnapshots) {
   context.count_snapshot(true);
   context.count_snapshot(false);
   context.count_snapshot(false);
-  EXPECT_EQ(std::stod(value("sluice_last_snapshot_time_seconds")), 1'700'000'000);
+  EXPECT_NEAR(std::stod(value("sluice_last_snapshot_time_seconds")), in_seconds(wall_now()), 600);
   EXPECT_THAT(
       metrics().of("sluice_snapshots_total"),
       ElementsAre(Pair(R"({outcome="failed"})", "2"), Pair(R"({outcome="succeeded"})", "1")));
+}
+
+TEST_F(MetricsTest, TellsWhetherTheLastReloadSucceeded) {
+  EXPECT_EQ(value("sluice_last_reload_succeeded"), "1");
+  context.count_reload(false);
+  EXPECT_EQ(value("sluice_last_reload_succeeded"), "0");
+  context.count_reload(true);
+  EXPECT_EQ(value("sluice_last_reload_succeeded"), "1");
 }
 
 TEST_F(MetricsTest, TellsHowOftenASnapshotIsWritten) {

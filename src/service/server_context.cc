@@ -35,7 +35,7 @@ ServerContext::ServerContext(std::shared_ptr<Store> store, const ServedLimits& s
       client_rules_(std::make_shared<const ClientRules>(facts_.client_rules)),
       slow_([this](std::uint16_t limit) { return name_of(limit); }, open_store(kSlowReports)) {
   assert(threads >= 1);
-  reloads_.last_success = started_at_;
+  reloads_.last_success = started_at_wall_;
   for (std::size_t i = 0; i < threads; ++i) {
     threads_.push_back(std::make_unique<ThreadContext>(store_, named_, slow_));
   }

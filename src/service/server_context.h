@@ -141,6 +141,8 @@ class ServerContext {
   bool is_draining() const { return is_draining_.load(std::memory_order_relaxed); }
   /// When this object was made, by the store's clock.
   Instant started_at() const { return started_at_; }
+  /// The same by the wall clock, which clients of metrics have, too.
+  Instant started_at_wall() const { return started_at_wall_; }
   /// For the thread numbered `index` alone. REQUIRES: index < threads().
   ThreadContext& thread(std::size_t index) {
     assert(index < threads_.size());
@@ -167,22 +169,25 @@ class ServerContext {
   struct Attempts {
     std::atomic<std::uint64_t> succeeded = 0;
     std::atomic<std::uint64_t> failed = 0;
-    /// By the store's clock.
+    /// Whether the last one succeeded; true before the first.
+    std::atomic<bool> last_succeeded = true;
+    /// By the wall clock.
     std::atomic<Instant> last_success = 0;
 
-    void count(bool success, Instant now) {
-      if (success) last_success = now;  // First: metrics that show the success have its time.
+    void count(bool success) {
+      if (success) last_success = wall_now();  // First: metrics with the success have its time.
+      last_succeeded = success;
       ++(success ? succeeded : failed);
     }
   };
   /// How often the server has read its files again, and how often it did not take them because of a
   /// mistake. Before the first success, last_success is when the server was started.
   const Attempts& reloads() const { return reloads_; }
-  void count_reload(bool succeeded) { reloads_.count(succeeded, store_->now()); }
+  void count_reload(bool succeeded) { reloads_.count(succeeded); }
   /// How often the server has written a snapshot of the store, and how often that failed. Before
   /// the first success, last_success is 0.
   const Attempts& snapshots() const { return snapshots_; }
-  void count_snapshot(bool succeeded) { snapshots_.count(succeeded, store_->now()); }
+  void count_snapshot(bool succeeded) { snapshots_.count(succeeded); }
 
   /// How long decisions took, over all threads. Thread-safe.
   DurationCounts durations() const;
@@ -203,6 +208,7 @@ class ServerContext {
   const ServerFacts facts_;
   Access access_;
   const Instant started_at_;
+  const Instant started_at_wall_ = wall_now();
   std::atomic<bool> admin_is_apart_ = false;
   std::atomic<bool> is_draining_ = false;
   LimitHistory history_;

@@ -98,28 +98,42 @@ class Packaging(MetricsTest):
         for rule in rules:
             self.check(rule.partition("labels:")[0], rule.partition("annotations:")[2])
 
+    def run_rules(self, tests, series):
+        """`series`: of each its metric, its value each minute and its instance."""
+        rules = self.write_file("test.yaml", json.dumps({
+            "rule_files": [RULES], "evaluation_interval": "1m",
+            "tests": [{"interval": "1m", "alert_rule_test": tests, "input_series": [
+                {"series": f'{metric}{{job="sluice", instance="{instance}"}}', "values": values}
+                for metric, values, instance in series]}]}))
+        result = run("promtool", "test", "rules", rules)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+
     def test_the_alert_of_snapshots(self):
         """Of a server that writes one each hour: it begins when one is missing, and ends with the
         next. Another server keeps none."""
-        def series(metric, values, instance="a"):
-            return {"series": f'{metric}{{job="sluice", instance="{instance}"}}',
-                    "values": values}
-
         always = "0x299"  # Once a minute.
         tests = [{"eval_time": f"{minute}m", "alertname": "SluiceSnapshotFailed",
                   "exp_alerts": [SNAPSHOT_FAILED] if minute in (128, 180, 239) else []}
                  for minute in (30, 66, 125, 128, 180, 239, 241)]
-        rules = self.write_file("test.yaml", json.dumps({
-            "rule_files": [RULES], "evaluation_interval": "1m",
-            "tests": [{"interval": "1m", "alert_rule_test": tests, "input_series": [
-                series("process_start_time_seconds", always),
-                series("sluice_snapshot_interval_seconds", "3600x299"),
-                # After an hour, and then only after three more.
-                series("sluice_last_snapshot_time_seconds", "0x59 3600x179 14400x59"),
-                series("process_start_time_seconds", always, "b"),
-                series("sluice_last_snapshot_time_seconds", always, "b")]}]}))
-        result = run("promtool", "test", "rules", rules)
-        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.run_rules(tests, [
+            ("process_start_time_seconds", always, "a"),
+            ("sluice_snapshot_interval_seconds", "3600x299", "a"),
+            # After an hour, and then only after three more.
+            ("sluice_last_snapshot_time_seconds", "0x59 3600x179 14400x59", "a"),
+            ("process_start_time_seconds", always, "b"),
+            ("sluice_last_snapshot_time_seconds", always, "b")])
+
+    def test_the_alert_of_reloads(self):
+        """It stays for as long as the last reload is one that failed."""
+        alerts = [{"exp_labels": {"job": "sluice", "instance": "a", "severity": "warning"},
+                   "exp_annotations": {
+                       "summary": "a has not taken its changed file",
+                       "description": "It goes on as before. The log says where the mistake is, or "
+                                      "that the file is gone, with the event not_reloaded."}}]
+        tests = [{"eval_time": f"{minute}m", "alertname": "SluiceReloadFailed",
+                  "exp_alerts": alerts if minute in (10, 100) else []}
+                 for minute in (9, 10, 100, 110)]
+        self.run_rules(tests, [("sluice_last_reload_succeeded", "1x9 0x99 1x9", "a")])
 
     def test_the_dashboard(self):
         with open(DASHBOARD, encoding="utf-8") as file:
@@ -140,7 +154,8 @@ class Packaging(MetricsTest):
         families = {re.sub("_(bucket|sum|count)$", "", name) for name in self.told}
         shown = {re.sub("_(bucket|sum|count)$", "", name) for name in shown}
         self.assertEqual(families - shown, {
-            "sluice_certificate_not_after_seconds", "sluice_last_reload_time_seconds",
+            "sluice_certificate_not_after_seconds", "sluice_last_reload_succeeded",
+            "sluice_last_reload_time_seconds",
             "sluice_last_snapshot_time_seconds", "sluice_login_timeouts_total",
             "sluice_snapshot_interval_seconds",
             "sluice_store_charged_back_units_total", "sluice_store_clock_behind_total",

@@ -526,7 +526,8 @@ class Reload(SystemTest):
         self.write("limits: nonsense\n")
         server.await_output("not reloaded", 1)
         failed = metrics()
-        self.assertEqual(failed, {**first, 'reloads_total{outcome="failed"}': 1})
+        self.assertEqual(failed, {**first, 'reloads_total{outcome="failed"}': 1,
+                                  "last_reload_succeeded": 0})
         self.write(listen + LIMITS.format(10))
         server.await_output("reloaded: ", 1)
         last = metrics()
