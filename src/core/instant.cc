@@ -17,8 +17,7 @@ std::int64_t read_ns() {
 
 }  // namespace
 
-Clock::Clock()
-    : offset_ns_(read_ns<std::chrono::system_clock>() - read_ns<std::chrono::steady_clock>()) {}
+Clock::Clock(Instant now) : offset_ns_(now - read_ns<std::chrono::steady_clock>()) {}
 
 Instant wall_now() {
   return read_ns<std::chrono::system_clock>();

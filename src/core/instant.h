@@ -47,7 +47,9 @@ std::chrono::steady_clock::time_point steady_now_cheaply();
 class Clock {
  public:
   /// Reads the wall clock, for the only time.
-  Clock();
+  Clock() : Clock(wall_now()) {}
+  /// Starts at `now` instead.
+  explicit Clock(Instant now);
 
   Instant now() const;
   /// What now() was at that time.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cstdlib>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -50,10 +51,11 @@ void SnapshotKeeper::load() {
       return say(LogLevel::kInfo, "no_snapshot", "there is no snapshot yet in " + file_.path());
     }
     const SnapshotSummary loaded = file_.load(*store_);
-    const Instant now = store_->now();
+    const Instant now = wall_now();
+    const bool is_past = now >= loaded.written_at;
     std::string line = "loaded " + counted(loaded.keys, "key") + " from " + file_.path() +
                        ", written " + time_text(loaded.written_at);
-    if (now >= loaded.written_at) {
+    if (is_past) {
       line += ", " + text_of(std::chrono::nanoseconds(now - loaded.written_at)) + " ago";
     } else {
       line += ", which is to come: the machine's clock was set back, so keys may deny until then";
@@ -61,12 +63,26 @@ void SnapshotKeeper::load() {
     if (loaded.fresh > 0) line += "; " + counted(loaded.fresh, "key") + " had no state left";
     if (loaded.without_room > 0)
       line += "; " + counted(loaded.without_room, "key") + " found no room";
-    say(LogLevel::kInfo, "snapshot_loaded", line,
+    say(is_past ? LogLevel::kInfo : LogLevel::kWarning, "snapshot_loaded", line,
         {{"keys", static_cast<std::int64_t>(loaded.keys)}});
+    warn_of_clock(loaded.clock_ahead_ns);
   } catch (const SnapshotError& error) {
     throw ConfigError("snapshot: " + std::string(error.what()) +
                       "; move the file away to start without any state, which opens all limits");
   }
+}
+
+void SnapshotKeeper::warn_of_clock(std::int64_t ahead_ns) const {
+  if (std::abs(ahead_ns) <= kSecondNs) return;
+  const bool is_behind = ahead_ns < 0;
+  say(LogLevel::kWarning, "store_clock",
+      "the store's clock is " + text_of(std::chrono::nanoseconds(std::abs(ahead_ns))) +
+          (is_behind ? " behind" : " ahead of") +
+          " the machine's: that was set, or the machine suspended, while a former server ran; the "
+          "limits stay as they are, but windows of fixed_window begin that much too " +
+          (is_behind ? "late" : "early") +
+          " until a start without this snapshot, which opens all limits",
+      {{"ahead_seconds", in_seconds(ahead_ns)}});
 }
 
 void SnapshotKeeper::say(LogLevel level, std::string_view event, std::string message,

@@ -54,6 +54,7 @@ class SnapshotKeeper {
 
  private:
   void load();
+  void warn_of_clock(std::int64_t ahead_ns) const;
   void say(LogLevel level, std::string_view event, std::string message,
            std::vector<LogField> fields = {}) const;
   void run();

@@ -6,10 +6,15 @@
 #include <algorithm>
 #include <condition_variable>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "testing/limited_keys.h"
+#include "testing/snapshots.h"
 
 namespace sluice {
 namespace {
@@ -20,23 +25,35 @@ class Lines {
   LogFunction log() {
     return [this](const LogEvent& event) {
       const std::lock_guard lock(mutex_);
-      lines_.push_back(event.message);
+      events_.push_back(event);
       changed_.notify_all();
     };
   }
   // False where none begins so after twenty seconds.
   bool await(const std::string& begin) {
     std::unique_lock lock(mutex_);
-    const auto is_there = [&] {
-      return std::ranges::any_of(lines_, [&](const auto& line) { return line.starts_with(begin); });
-    };
-    return changed_.wait_for(lock, std::chrono::seconds(20), is_there);
+    return changed_.wait_for(lock, std::chrono::seconds(20), [&] { return number(begin) > 0; });
+  }
+  std::ptrdiff_t count(const std::string& begin) {
+    const std::lock_guard lock(mutex_);
+    return number(begin);
+  }
+  // Of the warnings alone.
+  std::ptrdiff_t count_warnings(const std::string& begin) {
+    const std::lock_guard lock(mutex_);
+    return number(begin, LogLevel::kWarning);
   }
 
  private:
+  std::ptrdiff_t number(const std::string& begin, std::optional<LogLevel> level = {}) const {
+    return std::ranges::count_if(events_, [&](const LogEvent& event) {
+      return event.message.starts_with(begin) && event.level == level.value_or(event.level);
+    });
+  }
+
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<std::string> lines_;
+  std::vector<LogEvent> events_;
 };
 
 class SnapshotKeeperTest : public testing::Test {
@@ -76,6 +93,33 @@ TEST_F(SnapshotKeeperTest, AnErrorIsToldAndTheNextSuccessToo) {
   std::filesystem::create_symlink(path_, path_);
   keeper.write_soon();
   EXPECT_TRUE(lines.await("no snapshot was written" + why));
+}
+
+constexpr const char* kLogins = "sliding_log 2/30m";
+
+// The wall clock was an hour behind when the store was opened, and has been put right since.
+TEST_F(SnapshotKeeperTest, AClockThatWasSetOpensNoLimit) {
+  MemoryStore former;
+  former.set_clock(wall_now() - kHourNs);
+  LimitedKeys(former, kLogins, "login").take("u", former.now(), 2);
+  SnapshotFile(path_).write(former);
+  Lines lines;
+  const auto store = std::make_shared<MemoryStore>();
+  const SnapshotKeeper keeper(store, {.file = path_}, lines.log());
+  EXPECT_FALSE(LimitedKeys(*store, kLogins, "login").take("u", store->now()).allowed);
+  EXPECT_TRUE(lines.await("loaded 1 key from "));
+  EXPECT_EQ(lines.count_warnings("loaded"), 0);
+  EXPECT_EQ(lines.count_warnings("the store's clock is "), 1);
+}
+
+TEST_F(SnapshotKeeperTest, WarnsOfASnapshotThatIsToCome) {
+  MemoryStore former;
+  const Instant to_come = wall_now() + kHourNs;
+  std::ofstream(path_) << memory::written(former, to_come);
+  Lines lines;
+  const SnapshotKeeper keeper(std::make_shared<MemoryStore>(), {.file = path_}, lines.log());
+  EXPECT_EQ(lines.count_warnings("loaded 0 keys from " + path_), 1);
+  EXPECT_EQ(lines.count("the store's clock is "), 0);
 }
 
 }  // namespace

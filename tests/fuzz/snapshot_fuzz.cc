@@ -22,7 +22,7 @@ namespace {
 using namespace sluice;
 
 constexpr Instant kNow = 1'700'000'000'000'000'000;
-constexpr std::size_t kFormatBytes = std::string_view("sluice snapshot 1\n").size();
+constexpr std::size_t kFormatBytes = std::string_view("sluice snapshot 2\n").size();
 constexpr std::size_t kHeadBytes = 8;  // Of a block: its kind and its size.
 
 // Sets the right checksums, so that the contents of the blocks are parsed.

@@ -71,6 +71,9 @@ class MemoryStore final : public Store {
   Instant unblock(const memory::Place& place);
   const HashSecret& secret() const { return table_.options().secret; }
 
+  /// From here on the store's clock goes on from `now`. REQUIRES: no space has been opened, and no
+  /// other thread uses the store.
+  void set_clock(Instant now) { clock_ = Clock(now); }
   Instant now() const override { return caller_clock_ ? caller_clock_() : clock_.now(); }
   std::optional<std::uint64_t> count_keys() override { return table_.size(); }
   std::optional<std::uint64_t> count_bytes() override { return used_bytes(); }
@@ -84,7 +87,7 @@ class MemoryStore final : public Store {
  private:
   void decide_each(std::span<const Request> requests, Instant now, std::span<Decision> decisions);
 
-  const Clock clock_;
+  Clock clock_;
   const std::function<Instant()> caller_clock_;
   memory::Table table_;
 };

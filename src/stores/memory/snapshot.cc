@@ -26,7 +26,7 @@ using memory::Tag;
 
 // A change of the format, or of the meaning of an algorithm's state, needs another version.
 constexpr std::string_view kFormat = "sluice snapshot ";
-constexpr std::string_view kVersion = "1\n";
+constexpr std::string_view kVersion = "2\n";
 
 enum class BlockKind : std::uint32_t { kHeader, kLimit, kKeys, kEnd };
 
@@ -52,12 +52,17 @@ std::uint64_t checksum_of(const BlockHead& head, std::string_view bytes, std::ui
   return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed);
 }
 
+bool is_instant(Instant time) {
+  return time >= 0 && time < kEndOfTime;
+}
+
 class Writer {
  public:
-  Writer(Table& table, Instant now, const WriteBytes& write)
-      : table_(table), limits_(table_.limits()), write_(write) {
-    summary_.written_at = now;
-  }
+  Writer(Table& table, Instant now, Instant wall, const WriteBytes& write)
+      : table_(table),
+        limits_(table_.limits()),
+        write_(write),
+        summary_{.written_at = wall, .clock_ahead_ns = now - wall} {}
   ~Writer() {
     for (const LimitId id : kept_) limits_.remove_key(id);
   }
@@ -71,6 +76,7 @@ class Writer {
     std::string bytes;
     ByteWriter output(bytes);
     output.put(summary_.written_at);
+    output.put(summary_.written_at + summary_.clock_ahead_ns);
     output.put(table_.options().secret.bytes);
     write_block(BlockKind::kHeader, bytes);
     for (std::size_t i = 0; i < Table::kShards; ++i) write_shard(i);
@@ -208,8 +214,8 @@ class Writer {
 
 class Loader {
  public:
-  Loader(Table& table, Instant now, const ReadBytes& read)
-      : table_(table), limits_(table_.limits()), read_(read), now_(now) {}
+  Loader(MemoryStore& store, Instant wall, const ReadBytes& read)
+      : store_(store), table_(store.table()), limits_(table_.limits()), read_(read), now_(wall) {}
 
   SnapshotSummary run() {
     read_format();
@@ -292,10 +298,15 @@ class Loader {
   void load_header() {
     ByteReader input(bytes_);
     summary_.written_at = input.take<Instant>();
+    const auto by_its_clock = input.take<Instant>();
     HashSecret secret{};
     secret.bytes = input.take<decltype(secret.bytes)>();
-    const bool is_instant = summary_.written_at >= 0 && summary_.written_at < kEndOfTime;
-    if (input.failed() || !input.empty() || !is_instant) fail_block();
+    if (input.failed() || !input.empty()) fail_block();
+    if (!is_instant(summary_.written_at) || !is_instant(by_its_clock)) fail_block();
+    summary_.clock_ahead_ns = by_its_clock - summary_.written_at;
+    // As much later than the snapshot by the store's clock as by the wall clock.
+    now_ = std::clamp<Instant>(now_ + summary_.clock_ahead_ns, 0, kEndOfTime - 1);
+    store_.set_clock(now_);
     table_.set_secret(secret);
   }
 
@@ -360,10 +371,11 @@ class Loader {
     if (read_({&more, 1}) != 0) fail("bytes follow its end, byte " + std::to_string(at_));
   }
 
+  MemoryStore& store_;
   Table& table_;
   LimitTable& limits_;
   const ReadBytes& read_;
-  const Instant now_;
+  Instant now_;  // By the wall clock until the header is read, and then by the store's.
   SnapshotSummary summary_;
   std::uint64_t at_ = 0;  // The bytes that have been read.
   std::uint64_t blocks_ = 0;
@@ -380,12 +392,13 @@ class Loader {
 
 }  // namespace
 
-SnapshotSummary write_snapshot(MemoryStore& store, Instant now, const WriteBytes& write) {
-  return Writer(store.table(), now, write).run();
+SnapshotSummary write_snapshot(MemoryStore& store, Instant now, Instant wall,
+                               const WriteBytes& write) {
+  return Writer(store.table(), now, wall, write).run();
 }
 
-SnapshotSummary load_snapshot(MemoryStore& store, Instant now, const ReadBytes& read) {
-  return Loader(store.table(), now, read).run();
+SnapshotSummary load_snapshot(MemoryStore& store, Instant wall, const ReadBytes& read) {
+  return Loader(store, wall, read).run();
 }
 
 }  // namespace sluice

@@ -20,8 +20,10 @@ class SnapshotError : public std::runtime_error {
 
 /// What a snapshot has, and what became of it.
 struct SnapshotSummary {
-  /// When the snapshot was begun.
+  /// When the snapshot was begun, by the wall clock.
   Instant written_at = 0;
+  /// By how much the store's clock was ahead of the wall clock then; negative if it was behind.
+  std::int64_t clock_ahead_ns = 0;
   /// The keys that were written or loaded.
   std::uint64_t keys = 0;
   /// When it was loaded: the keys that are as if never seen by now, and those for which the store
@@ -49,19 +51,24 @@ using ReadBytes = std::function<std::size_t(std::span<char> room)>;
 /// millisecond. So a key has the state of some instant between the first step and the last, and
 /// what is charged together meanwhile may be written before and after.
 ///
-/// `now` is the time by the store's clock. Throws what `write` throws.
-SnapshotSummary write_snapshot(MemoryStore& store, Instant now, const WriteBytes& write);
+/// `now` is the time by the store's clock, and `wall` that by the wall clock. Throws what `write`
+/// throws.
+SnapshotSummary write_snapshot(MemoryStore& store, Instant now, Instant wall,
+                               const WriteBytes& write);
 
 /// Gives a new store the states of a snapshot, and its secret. A limit that is opened later finds
 /// its states by its name, as if the store had never been away. REQUIRES: no space of the store has
 /// been opened, and no other thread uses it.
 ///
-/// Instants are times of the wall clock, so time went on between. Keys that are as if never seen by
-/// now are left out. If the store has less room than the one that was written, keys are forgotten
-/// as for new keys: at first those that do not deny.
+/// States have instants of the clock of the store that was written. This store's clock goes on from
+/// there, as much later as the wall clock, which shows `wall`, is later than it was then. So if the
+/// wall clock was set while that store was used, or the machine suspended, no limit admits more or
+/// less, and the two clocks differ as before. If the wall clock was set between, the states are off
+/// by as much. Keys that are as if never seen by now are left out. If the store has less room than
+/// the one that was written, keys are forgotten as for new keys: at first those that do not deny.
 ///
 /// Throws SnapshotError if it is no snapshot, or one of another version, or damaged, or if the
 /// store has no room for its limits, and what `read` throws. The store is then of no use.
-SnapshotSummary load_snapshot(MemoryStore& store, Instant now, const ReadBytes& read);
+SnapshotSummary load_snapshot(MemoryStore& store, Instant wall, const ReadBytes& read);
 
 }  // namespace sluice

@@ -116,7 +116,9 @@ SnapshotSummary SnapshotFile::load(MemoryStore& store) const {
     return done;
   };
   try {
-    return load_snapshot(store, store.now(), read);
+    return load_snapshot(store, wall_now(), read);
+  } catch (const std::system_error& error) {
+    throw SnapshotError("cannot read " + path_ + ": " + error.code().message());
   } catch (const SnapshotError& error) {
     throw SnapshotError("cannot load " + path_ + ": " + error.what());
   }
@@ -134,7 +136,7 @@ SnapshotSummary SnapshotFile::write(MemoryStore& store) const {
       file.write(buffer);
       buffer.clear();
     };
-    summary = write_snapshot(store, store.now(), [&](std::string_view bytes) {
+    summary = write_snapshot(store, store.now(), wall_now(), [&](std::string_view bytes) {
       buffer += bytes;
       if (buffer.size() >= kBufferBytes) flush();
     });

@@ -140,6 +140,31 @@ TEST(Snapshot, LeavesOutWhatIsFreshWhenItIsLoaded) {
   EXPECT_EQ(again.count_keys(), 1);
 }
 
+// The wall clock was an hour behind when the store was opened, and has been put right since.
+TEST(Snapshot, TheClockGoesOnWhereTheStoreWas) {
+  constexpr Instant kRight = kStart + kHourNs;
+  MemoryStore store;
+  LimitedKeys(store, "sliding_log 2/30m", "login").take("a", kStart, 2);
+  const std::string bytes = written(store, kStart, kRight);
+  MemoryStore again;
+  const auto summary = load(again, kRight + kMinuteNs, bytes);
+  EXPECT_EQ(summary.written_at, kRight);
+  EXPECT_EQ(summary.clock_ahead_ns, -kHourNs);
+  const Instant now = again.now();
+  EXPECT_GE(now, kStart + kMinuteNs);
+  EXPECT_LT(now, kStart + 29 * kMinuteNs);
+  EXPECT_FALSE(LimitedKeys(again, "sliding_log 2/30m", "login").take("a", now).allowed);
+  MemoryStore later;
+  EXPECT_EQ(load(later, kRight + kHourNs, bytes).fresh, 1);
+  // The wall clock was set back between: by an hour and a half, and to its beginning.
+  MemoryStore back;
+  EXPECT_EQ(load(back, kStart - kHourNs / 2, bytes).keys, 1);
+  EXPECT_LT(back.now(), kStart - kHourNs);
+  MemoryStore far_back;
+  EXPECT_EQ(load(far_back, 0, bytes).keys, 1);
+  EXPECT_GE(far_back.now(), 0);
+}
+
 // As if the limits had changed without a restart.
 TEST(Snapshot, ALimitFindsItsStatesByItsName) {
   MemoryStore store;
@@ -241,7 +266,7 @@ void load_what_changed_meanwhile(MemoryStore& again, const char* name, bool with
   std::string bytes;
   std::size_t pieces = 0;
   std::unique_ptr<LimitedKeys> second;
-  write_snapshot(store, kStart, [&](std::string_view piece) {
+  write_snapshot(store, kStart, kStart, [&](std::string_view piece) {
     bytes += piece;
     if (++pieces != 1'000) return;
     for (std::uint64_t i = 0; with_reset && i < 4'000; ++i) first->reset(key_name(i), kStart);
@@ -297,7 +322,7 @@ TEST(Snapshot, HasEveryKeyOnceThatIsThereAllTheTime) {
   for (std::uint64_t i = 0; i < kKeys; ++i) passing.take(key_name(i), kStart);
   std::string bytes;
   std::mt19937 random(1);
-  write_snapshot(store, kStart, [&](std::string_view piece) {
+  write_snapshot(store, kStart, kStart, [&](std::string_view piece) {
     bytes += piece;
     for (int i = 0; i < 40; ++i) {
       passing.reset(key_name(random() % kKeys), kStart);
@@ -333,7 +358,7 @@ TEST(Snapshot, IsCopiedInSmallSteps) {
   std::size_t largest = 0;
   std::size_t medium = 0;
   std::string bytes;
-  write_snapshot(store, kStart, [&](std::string_view piece) {
+  write_snapshot(store, kStart, kStart, [&](std::string_view piece) {
     bytes += piece;
     largest = std::max(largest, piece.size());
     medium += piece.size() > 40'000 ? 1 : 0;

@@ -28,7 +28,7 @@ std::int64_t longest_step_ns(MemoryStore& store, std::size_t least_blocks) {
   std::int64_t before = 0;
   std::size_t steps = 0;
   int pieces = -2;  // Of the format and its version.
-  write_snapshot(store, kStart, [&](std::string_view) {
+  write_snapshot(store, kStart, kStart, [&](std::string_view) {
     const std::int64_t now = thread_ns();
     if (pieces > 0 && pieces % 3 == 0) {
       longest = std::max(longest, now - before);
