@@ -39,9 +39,14 @@ void check_snapshot(const ServerOptions& options) {
     throw ConfigError("snapshot: " + file.string() + " is " + what + ", and must be a file");
   }
   const std::string folder = file.has_parent_path() ? file.parent_path().string() : ".";
-  if (::access(folder.c_str(), W_OK | X_OK) == 0) return;
-  throw ConfigError("snapshot: no file can be made in the folder " + folder + ": " +
-                    std::generic_category().message(errno));
+  const auto require = [](const std::string& path, int access, const std::string& otherwise) {
+    if (::access(path.c_str(), access) == 0) return;
+    throw ConfigError("snapshot: " + otherwise + path + ": " +
+                      std::generic_category().message(errno));
+  };
+  require(folder, W_OK | X_OK, "no file can be made in the folder ");
+  require(folder, R_OK, "cannot open the folder, which is synced after each snapshot, ");
+  if (std::filesystem::exists(there)) require(file, R_OK, "cannot read ");
 }
 
 void check_limits(const ServerOptions& options) {

@@ -66,9 +66,11 @@ void SnapshotKeeper::load() {
     say(is_past ? LogLevel::kInfo : LogLevel::kWarning, "snapshot_loaded", line,
         {{"keys", static_cast<std::int64_t>(loaded.keys)}});
     warn_of_clock(loaded.clock_ahead_ns);
-  } catch (const SnapshotError& error) {
+  } catch (const SnapshotUnusable& error) {
     throw ConfigError("snapshot: " + std::string(error.what()) +
                       "; move the file away to start without any state, which opens all limits");
+  } catch (const SnapshotError& error) {
+    throw ConfigError("snapshot: " + std::string(error.what()));
   }
 }
 
@@ -106,7 +108,7 @@ void SnapshotKeeper::write_soon() {
 bool SnapshotKeeper::stop() {
   end_thread();
   write(true);
-  return !failed_;
+  return failure_.empty();
 }
 
 void SnapshotKeeper::run() {
@@ -134,31 +136,32 @@ void SnapshotKeeper::write(bool is_asked_for) {
   const auto begin = std::chrono::steady_clock::now();
   try {
     const SnapshotSummary written = file_.write(*store_);
-    if (is_asked_for || failed_) {
+    if (is_asked_for || !failure_.empty()) {
       const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
       say(LogLevel::kInfo, "snapshot_written",
           "wrote " + counted(written.keys, "key") + " to " + file_.path() + " in " +
               text_of(std::chrono::duration_cast<std::chrono::nanoseconds>(took)),
           {{"keys", static_cast<std::int64_t>(written.keys)}, {"seconds", took.count()}});
     }
-    end_attempt(true);
+    failure_.clear();
+    on_attempt_(true);
   } catch (const SnapshotNotSynced& error) {
-    end_attempt(false);
-    say(LogLevel::kError, "snapshot_not_synced", error.what());
+    fail("snapshot_not_synced", error.what(), is_asked_for);
   } catch (const SnapshotError& error) {
-    end_attempt(false);
     std::error_code ignored;
     const auto former = std::filesystem::status(file_.path(), ignored).type();
     std::string sentence = "no snapshot was written";
     if (former == std::filesystem::file_type::regular) sentence += ", the former one stays";
     if (former == std::filesystem::file_type::not_found) sentence += ", and there is no former one";
-    say(LogLevel::kError, "snapshot_failed", sentence + ": " + error.what());
+    fail("snapshot_failed", sentence + ": " + error.what(), is_asked_for);
   }
 }
 
-void SnapshotKeeper::end_attempt(bool succeeded) {
-  failed_ = !succeeded;
-  on_attempt_(succeeded);
+// Says each failure once: a disk that is full may be so for hours.
+void SnapshotKeeper::fail(std::string_view event, const std::string& sentence, bool is_asked_for) {
+  on_attempt_(false);
+  if (std::exchange(failure_, sentence) == sentence && !is_asked_for) return;
+  say(LogLevel::kError, event, sentence);
 }
 
 }  // namespace sluice

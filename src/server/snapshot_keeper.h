@@ -60,14 +60,15 @@ class SnapshotKeeper {
   void run();
   void end_thread();
   void write(bool is_asked_for);
-  void end_attempt(bool succeeded);
+  void fail(std::string_view event, const std::string& sentence, bool is_asked_for);
 
   const std::shared_ptr<MemoryStore> store_;
   const std::chrono::nanoseconds every_;
   const LogFunction log_;
-  const SnapshotFile file_;
+  SnapshotFile file_;
   std::function<void(bool succeeded)> on_attempt_;
-  bool failed_ = false;  // The last one could not be written. Of the thread, and then of stop().
+  // Why the last one could not be written; empty if it was. Of the thread, and then of stop().
+  std::string failure_;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool asked_ = false;     // Guarded by mutex_.

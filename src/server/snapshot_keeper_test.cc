@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -13,6 +15,8 @@
 #include <string>
 #include <vector>
 
+#include "server/config_error.h"
+#include "testing/error_of.h"
 #include "testing/limited_keys.h"
 #include "testing/snapshots.h"
 
@@ -70,13 +74,21 @@ TEST_F(SnapshotKeeperTest, AnErrorIsToldAndTheNextSuccessToo) {
   Lines lines;
   const auto store = std::make_shared<MemoryStore>();
   std::vector<bool> attempts;
+  std::atomic<std::size_t> count = 0;
   const std::string why = ": cannot replace " + path_ + ".new: ";
+  const std::string failed = "no snapshot was written, and there is no former one" + why;
   {
     SnapshotKeeper keeper(store, {.file = path_, .every = std::chrono::milliseconds(5)},
                           lines.log());
     std::filesystem::create_directories(path_ + ".new/in the way");
-    keeper.start([&](bool succeeded) { attempts.push_back(succeeded); });
-    EXPECT_TRUE(lines.await("no snapshot was written, and there is no former one" + why));
+    keeper.start([&](bool succeeded) {
+      attempts.push_back(succeeded);
+      ++count;
+      count.notify_one();
+    });
+    EXPECT_TRUE(lines.await(failed));
+    for (std::size_t seen = count; seen < 4; seen = count) count.wait(seen);
+    EXPECT_EQ(lines.count(failed), 1);
     std::filesystem::rename(path_ + ".new", folder_ + "/away");
     EXPECT_TRUE(lines.await("wrote 0 keys"));
     keeper.stop();
@@ -120,6 +132,21 @@ TEST_F(SnapshotKeeperTest, WarnsOfASnapshotThatIsToCome) {
   const SnapshotKeeper keeper(std::make_shared<MemoryStore>(), {.file = path_}, lines.log());
   EXPECT_EQ(lines.count_warnings("loaded 0 keys from " + path_), 1);
   EXPECT_EQ(lines.count("the store's clock is "), 0);
+}
+
+// To move the file away would open all limits, and mend nothing.
+TEST_F(SnapshotKeeperTest, SaysToMoveTheFileAwayOnlyWhereItsContentIsAtFault) {
+  const auto refusal = [&] {
+    return error_of<ConfigError>(
+        [&] { const SnapshotKeeper keeper(std::make_shared<MemoryStore>(), {.file = path_}, {}); });
+  };
+  std::ofstream(path_) << "something else";
+  EXPECT_EQ(refusal(), "snapshot: cannot load " + path_ +
+                           ": it is not a snapshot; move the file away to start without any state, "
+                           "which opens all limits");
+  std::filesystem::remove(path_);
+  std::filesystem::create_directory(path_);
+  EXPECT_EQ(refusal(), "snapshot: cannot read " + path_ + ": Is a directory");
 }
 
 }  // namespace

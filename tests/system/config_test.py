@@ -139,19 +139,26 @@ class Agreement(SystemTest):
                 self.assertEqual(says == "", sentence == "", sentence)
         self.assertEqual(self.agree(public, "--insecure"), (True, ""))
 
-    def test_as_a_user_who_may_not_write_the_snapshot(self):
+    def test_as_a_user_who_may_not_use_the_snapshot(self):
         folder = self.temporary_folder()
         path = self.write_file("sluice.yaml", f"snapshot: {{file: {folder}/state}}\n")
         binary = shutil.copy(BINARY, os.path.dirname(path))
         os.chmod(os.path.dirname(path), 0o755)
-        os.chmod(folder, 0o555)
         # The administrator may write everywhere.
         user = {"user": 65534, "group": 65534} if os.geteuid() == 0 else {}
-        for command, status in (("check-config",), 1), (("serve", "--config"), 2):
-            result = run(binary, *command, path, **user)
-            self.assertEqual(result.returncode, status, result.stderr)
-            self.assertIn(f"no file can be made in the folder {folder}: Permission denied",
-                          result.stderr)
+        write_text(f"{folder}/state", "")
+        os.chmod(f"{folder}/state", 0)
+        self.addCleanup(os.chmod, folder, 0o700)
+        for mode, says in ((0o555, f"no file can be made in the folder {folder}"),
+                           (0o333, "cannot open the folder, which is synced after each snapshot, "
+                                   + folder),
+                           (0o777, f"cannot read {folder}/state")):
+            os.chmod(folder, mode)
+            for command, status in (("check-config",), 1), (("serve", "--config"), 2):
+                with self.subTest(says, command=command):
+                    result = run(binary, *command, path, **user)
+                    self.assertEqual(result.returncode, status, result.stderr)
+                    self.assertRegex(result.stderr, re.escape(says) + ": Permission denied$")
 
 
 class ServeConfig(SystemTest):

@@ -79,7 +79,7 @@ class SnapshotErrorsTest : public testing::Test {
   ~SnapshotErrorsTest() override { failure = 0; }
 
   // Writes a snapshot of the store while the call numbered `call` fails. Returns what is said.
-  std::string write(const SnapshotFile& file, int error, int call) {
+  std::string write(SnapshotFile& file, int error, int call) {
     succeeding = call;
     failure = error;
     is_in_place_ = false;
@@ -101,7 +101,7 @@ class SnapshotErrorsTest : public testing::Test {
 };
 
 TEST_F(SnapshotErrorsTest, TheFormerSnapshotStaysUntilTheNewIsInPlace) {
-  const SnapshotFile file(path_);
+  SnapshotFile file(path_);
   MemoryStore former;
   LimitedKeys(former, "token_bucket 10/1d", "keys").take("former", former.now());
   for (const int error : {ENOSPC, EIO, EDQUOT, EFBIG}) {
@@ -132,19 +132,19 @@ TEST_F(SnapshotErrorsTest, TheFormerSnapshotStaysUntilTheNewIsInPlace) {
 }
 
 TEST_F(SnapshotErrorsTest, AreSaidInOneSentence) {
-  const SnapshotFile file(path_);
+  SnapshotFile file(path_);
   EXPECT_EQ(write(file, ENOSPC, 0), "cannot write " + path_ + ".new: No space left on device");
   EXPECT_EQ(write(file, EIO, 2), "cannot write " + path_ + ".new: Input/output error");
 }
 
 TEST_F(SnapshotErrorsTest, AFileThatCannotBeReadIsSaid) {
-  const SnapshotFile file(path_);
+  SnapshotFile file(path_);
   file.write(store_);
   MemoryStore loaded;
   succeeding = 1;
   failure = EIO;
   EXPECT_EQ(error_of<SnapshotError>([&] { file.load(loaded); }),
-            "cannot load " + path_ + ": Input/output error");
+            "cannot read " + path_ + ": Input/output error");
 }
 
 }  // namespace

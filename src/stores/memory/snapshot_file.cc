@@ -49,13 +49,13 @@ class File {
     }
   }
 
-  // Throws SnapshotError without the path.
+  // Throws std::system_error.
   std::size_t read(std::span<char> room) {
     std::size_t read = 0;
     while (read < room.size()) {
       const ssize_t count = ::read(fd_, room.data() + read, room.size() - read);
       if (count < 0 && errno == EINTR) continue;
-      if (count < 0) throw SnapshotError(std::generic_category().message(errno));
+      if (count < 0) throw std::system_error(errno, std::generic_category());
       if (count == 0) break;
       read += static_cast<std::size_t>(count);
     }
@@ -76,21 +76,37 @@ class File {
 
 }  // namespace
 
-SnapshotFile::SnapshotFile(std::string path) : path_(std::move(path)) {
-  const std::string lock = path_ + ".lock";
-  lock_ = ::open(lock.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, kOwnerOnly);
-  if (lock_ < 0) fail("open", lock);
-  if (::flock(lock_, LOCK_EX | LOCK_NB) == 0) return;
-  const int error = errno;
-  ::close(lock_);
-  errno = error;
-  if (error != EWOULDBLOCK) fail("lock", lock);
-  throw SnapshotError("another process keeps its snapshot in " + path_ +
-                      "; each needs a file of its own");
+SnapshotFile::SnapshotFile(std::string path) : path_(std::move(path)), lock_path_(path_ + ".lock") {
+  lock();
 }
 
 SnapshotFile::~SnapshotFile() {
   ::close(lock_);
+}
+
+// Whether the file that others would lock is the one that this object has locked.
+bool SnapshotFile::is_locked() const {
+  struct stat held {};
+  struct stat there {};
+  return ::fstat(lock_, &held) == 0 && ::lstat(lock_path_.c_str(), &there) == 0 &&
+         held.st_dev == there.st_dev && held.st_ino == there.st_ino;
+}
+
+void SnapshotFile::lock() {
+  const int file =
+      ::open(lock_path_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, kOwnerOnly);
+  if (file < 0) fail("open", lock_path_);
+  if (::flock(file, LOCK_EX | LOCK_NB) == 0) {
+    if (lock_ >= 0) ::close(lock_);
+    lock_ = file;
+    return;
+  }
+  const int error = errno;
+  ::close(file);
+  errno = error;
+  if (error != EWOULDBLOCK) fail("lock", lock_path_);
+  throw SnapshotError("another process keeps its snapshot in " + path_ +
+                      "; each needs a file of its own");
 }
 
 bool SnapshotFile::exists() const {
@@ -120,11 +136,12 @@ SnapshotSummary SnapshotFile::load(MemoryStore& store) const {
   } catch (const std::system_error& error) {
     throw SnapshotError("cannot read " + path_ + ": " + error.code().message());
   } catch (const SnapshotError& error) {
-    throw SnapshotError("cannot load " + path_ + ": " + error.what());
+    throw SnapshotUnusable("cannot load " + path_ + ": " + error.what());
   }
 }
 
-SnapshotSummary SnapshotFile::write(MemoryStore& store) const {
+SnapshotSummary SnapshotFile::write(MemoryStore& store) {
+  if (!is_locked()) lock();
   const std::string beside = path_ + ".new";
   if (::unlink(beside.c_str()) != 0 && errno != ENOENT) fail("replace", beside);
   File file("write", beside, O_WRONLY | O_CREAT | O_EXCL);

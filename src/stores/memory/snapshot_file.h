@@ -13,6 +13,12 @@ class SnapshotNotSynced : public SnapshotError {
   using SnapshotError::SnapshotError;
 };
 
+/// The file can be read, but there is no snapshot in it that the store can load.
+class SnapshotUnusable : public SnapshotError {
+ public:
+  using SnapshotError::SnapshotError;
+};
+
 /// Keeps a store's snapshot in a file, and is the only one to do so: a second SnapshotFile of the
 /// same path, in this process or another one, is refused. Not thread-safe.
 ///
@@ -33,15 +39,20 @@ class SnapshotFile {
   /// Whether there is a snapshot to load.
   bool exists() const;
 
-  /// See load_snapshot(). Throws SnapshotError.
+  /// See load_snapshot(). Throws SnapshotError: a SnapshotUnusable if the content is at fault.
   SnapshotSummary load(MemoryStore& store) const;
 
-  /// See write_snapshot(). Throws SnapshotError; the former snapshot is then as it was, but for a
+  /// See write_snapshot(). If PATH.lock is not the file that was locked, since the folder was made
+  /// anew, locks that first. Throws SnapshotError; the former snapshot is then as it was, but for a
   /// SnapshotNotSynced.
-  SnapshotSummary write(MemoryStore& store) const;
+  SnapshotSummary write(MemoryStore& store);
 
  private:
+  bool is_locked() const;
+  void lock();
+
   const std::string path_;
+  const std::string lock_path_;
   int lock_ = -1;
 };
 

@@ -55,7 +55,7 @@ std::int64_t charged(const SnapshotFile& file) {
 }
 
 TEST_F(SnapshotFileTest, IsLoadedAsItWasWritten) {
-  const SnapshotFile file(path_);
+  SnapshotFile file(path_);
   EXPECT_FALSE(file.exists());
   MemoryStore store;
   charge_all(store, 3);
@@ -88,15 +88,37 @@ TEST_F(SnapshotFileTest, HasOneWriter) {
   EXPECT_EQ(refusal(path_), "");
 }
 
+// The folder was removed, with the file that was locked, and made anew.
+TEST_F(SnapshotFileTest, HasOneWriterInAFolderThatWasMadeAnew) {
+  const std::string folder = folder_.path("own");
+  const std::string path = folder + "/snapshot";
+  std::filesystem::create_directory(folder);
+  MemoryStore store;
+  SnapshotFile file(path);
+  const auto make_anew = [&] {
+    std::filesystem::remove_all(folder);
+    std::filesystem::create_directory(folder);
+  };
+  make_anew();
+  file.write(store);
+  const std::string refused =
+      "another process keeps its snapshot in " + path + "; each needs a file of its own";
+  EXPECT_EQ(refusal(path), refused);
+  make_anew();
+  const SnapshotFile other(path);
+  EXPECT_EQ(error_of<SnapshotError>([&] { file.write(store); }), refused);
+}
+
 TEST_F(SnapshotFileTest, SaysWhichFileIsAtFaultAndWhy) {
   EXPECT_EQ(refusal(folder_.path("none/snapshot")),
             "cannot open " + folder_.path("none/snapshot.lock") + ": No such file or directory");
   MemoryStore store;
   const SnapshotFile file(path_);
-  const auto load_error = [&] { return error_of<SnapshotError>([&] { file.load(store); }); };
-  EXPECT_EQ(load_error(), "cannot read " + path_ + ": No such file or directory");
+  EXPECT_EQ(error_of<SnapshotError>([&] { file.load(store); }),
+            "cannot read " + path_ + ": No such file or directory");
   std::ofstream(path_) << "something else";
-  EXPECT_EQ(load_error(), "cannot load " + path_ + ": it is not a snapshot");
+  EXPECT_EQ(error_of<SnapshotUnusable>([&] { file.load(store); }),
+            "cannot load " + path_ + ": it is not a snapshot");
 }
 
 // A process that was killed has left it behind.
@@ -104,7 +126,7 @@ TEST_F(SnapshotFileTest, AFileThatWasNotFinishedIsReplaced) {
   std::ofstream(path_ + ".new") << "half a snap";
   MemoryStore store;
   charge_all(store, 1);
-  const SnapshotFile file(path_);
+  SnapshotFile file(path_);
   file.write(store);
   EXPECT_EQ(charged(file), 1);
   EXPECT_FALSE(std::filesystem::exists(path_ + ".new"));
@@ -128,7 +150,7 @@ TEST_F(SnapshotFileTest, AProcessThatIsKilledLeavesOneSnapshotOrTheNext) {
     ASSERT_EQ(::pipe(started.data()), 0);
     const pid_t writer = ::fork();
     if (writer == 0) {
-      const SnapshotFile file(path_);
+      SnapshotFile file(path_);
       MemoryStore store;
       file.load(store);
       if (::write(started[1], "", 1) != 1) ::_exit(1);
