@@ -20,8 +20,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// With IN_ATTRIB, since a file may be made readable later.
 constexpr std::uint32_t kChanges =
-    IN_CLOSE_WRITE | IN_MOVED_TO | IN_CREATE | IN_MOVED_FROM | IN_DELETE | IN_ONLYDIR;
+    IN_CLOSE_WRITE | IN_ATTRIB | IN_MOVED_TO | IN_CREATE | IN_MOVED_FROM | IN_DELETE | IN_ONLYDIR;
 /// As many links as the system follows in one path.
 constexpr int kMostLinks = 40;
 

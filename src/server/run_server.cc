@@ -100,10 +100,9 @@ class Reloader {
     watch_.watch(files);
   }
 
-  void take_changes() { file_.empty() ? reload_certificates() : reload(); }
-
-  void reload() {
-    attempt([this] {
+  void take_changes() {
+    notify_reloading();
+    try {
       if (is_special_file(file_)) {
         throw ConfigError(file_ + " is no regular file, and only at the start may it be a pipe");
       }
@@ -111,25 +110,10 @@ class Reloader {
       const std::string changes = server_->reload(options);
       drain_ = options.drain;
       log_.configure(options.log);
-      return server_->description() + "; " + changes;
-    });
-  }
-
-  void reload_certificates() {
-    attempt([this] {
-      return server_->reload_certificates()
-                 ? "the files for TLS have been read again (there is no file of the server)"
-                 : "there is no file of the server to read again";
-    });
-  }
-
-  // Logs the text that `act` returns, or the exception that it throws.
-  void attempt(const std::function<std::string()>& act) {
-    notify_reloading();
-    try {
-      const std::string done = act();
       server_->count_reload(true);
-      log_.write({LogLevel::kInfo, "reloaded", "reloaded: " + done});
+      log_.write(
+          {LogLevel::kInfo, "reloaded", "reloaded: " + server_->description() + "; " + changes});
+      server_->warn_of_options(options);
       server_->warn_of_certificates();
     } catch (const std::exception& error) {
       server_->count_reload(false);

@@ -215,7 +215,7 @@ Server::Server(const ServerOptions& options, LogFunction log) : parts_(std::make
   check_options(options);
   parts_->limits = options.limits.named;
   parts_->threads = choose_threads(options);
-  warn_of_options(options, parts_->listening, parts_->log);
+  warn_of_options(options);
   std::shared_ptr<Store> store;
   parts_->store = options.store;
   parts_->snapshot = options.snapshot;
@@ -280,7 +280,6 @@ std::string Server::reload(const ServerOptions& options) {
   }
   parts_->context->slow_decisions().set_threshold(options.log.slow);
   parts_->streams->set_max_bytes(options.max_client_bytes);
-  warn_of_options(options, parts_->listening, parts_->log);
   return changes;
 }
 
@@ -310,17 +309,12 @@ std::string Server::address(std::size_t i) const {
   return parts_->streams->addresses().at(i).text();
 }
 
-bool Server::reload_certificates() {
-  if (parts_->tls_servers.empty()) return false;
-  refuse_pipes(parts_->listening);
-  parts_->tls_servers = make_tls_servers(parts_->listening);
-  parts_->streams->replace(parts_->services_of(parts_->listening, parts_->tls_servers), [] {});
-  parts_->note_certificates();
-  return true;
-}
-
 void Server::count_reload(bool succeeded) {
   parts_->context->count_reload(succeeded);
+}
+
+void Server::warn_of_options(const ServerOptions& options) {
+  sluice::warn_of_options(options, parts_->listening, parts_->log);
 }
 
 void Server::warn_of_certificates() {

@@ -36,10 +36,9 @@ class Server {
   /// are numbered from 0 through the protocols, which are in the order of their names.
   std::string address(std::size_t i) const;
 
-  /// Reads the files for TLS again, for new connections. Returns false if there are none. Throws
-  /// ConfigError if one cannot be used; then nothing has changed. REQUIRES: start() was called,
-  /// stop() was not.
-  bool reload_certificates();
+  /// Logs a warning for what is most likely a mistake in the options that were taken last, which
+  /// these are.
+  void warn_of_options(const ServerOptions& options);
 
   /// Logs a warning for each address whose certificate ends soon, see certificate_warnings().
   void warn_of_certificates();
@@ -86,9 +85,10 @@ using LoadOptions = std::function<ServerOptions()>;
 /// serves, ends the process at once. On SIGUSR1 it writes the snapshot. Logs its events to `log`.
 /// Throws as Server does. On SIGHUP, and when `file` or a file for TLS has changed, it loads the
 /// options again and takes them; if they are invalid, it logs why and goes on as before. It also
-/// takes a change that happens while the server starts. `file` may be empty: then it reads only the
-/// files for TLS again. Calls `started` when the server serves. Returns what Server::stop() does.
-/// REQUIRES: called from the only thread of the process, since its threads inherit the signal mask.
+/// takes a change that happens while the server starts. `file` may be empty. Calls `started` when
+/// the server serves. Returns what Server::stop() does. REQUIRES: no other thread of the process
+/// handles signals or uses the environment (see take_passed_sockets()); that of the log does
+/// neither.
 bool run_server(
     const LoadOptions& load, const std::string& file, const std::shared_ptr<Log>& log,
     const std::function<void(const Server&)>& started = [](const Server&) {});

@@ -24,8 +24,7 @@ struct PassedSocket {
 /// The listening sockets that the service manager has passed to this process (socket activation,
 /// see sd_listen_fds(3)): descriptors from 3 on, as many as LISTEN_FDS says, if LISTEN_PID is this
 /// process. Removes these variables. Throws ConfigError if one is not a stream socket that listens
-/// at an IP address or a path. REQUIRES: there are no other threads, since it changes the
-/// environment.
+/// at an IP address or a path. REQUIRES: no other thread uses the environment, which this changes.
 std::vector<PassedSocket> take_passed_sockets();
 
 }  // namespace sluice

@@ -122,6 +122,13 @@ class LogTest(SystemTest):
             server.signal(signal.SIGUSR1)
             self.await_event(server, "snapshot_failed")
 
+    def test_a_reload_warns_by_its_own_settings(self):
+        file = self.write_file("sluice.yaml", "log: {format: json, level: error}\n")
+        with Server("--config", file) as server:
+            replace_text(file, FILE + "limits: {a: token_bucket 300000000/1s}\n")
+            self.await_event(server, "limit_rounded")
+            self.assertEqual(self.events(server.output()), ["reloaded", "limit_rounded"])
+
     def test_the_store_is_lost_and_back(self):
         with RedisServer() as redis:
             url = redis.url + "?deadline=5s"  # Else there may be an event of late answers, too.
