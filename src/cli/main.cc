@@ -14,6 +14,7 @@
 #include "cli/commands.h"
 #include "core/exit_status.h"
 #include "core/near_miss.h"
+#include "core/safe_text.h"
 
 namespace {
 
@@ -57,9 +58,11 @@ std::string suggest_argument(const CLI::App& app) {
   return "";
 }
 
-// Names the unexpected arguments in the order in which they were given. (CLI11 reverses it.)
+// Names the unexpected arguments in the order in which they were given. (CLI11 reverses it.) One
+// may be the URL of a store, behind an option that is misspelt.
 std::string describe_extras(const CLI::App& app) {
-  const std::vector<std::string> extras = app.remaining(true);
+  std::vector<std::string> extras = app.remaining(true);
+  for (std::string& extra : extras) extra = sluice::without_url(extra);
   const char* const beginning = extras.size() == 1 ? "The following argument was not expected: "
                                                    : "The following arguments were not expected: ";
   return beginning + CLI::detail::join(extras, " ");
@@ -112,7 +115,7 @@ int run(int argc, char** argv) {
               << '\n';
     return sluice::kMisused;
   } catch (const CLI::ParseError& error) {
-    std::cerr << "sluice: " << error.what() << help_hint(app) << '\n';
+    std::cerr << "sluice: " << sluice::without_url(error.what()) << help_hint(app) << '\n';
     return sluice::kMisused;
   }
   if (chosen) {

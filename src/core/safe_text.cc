@@ -74,6 +74,13 @@ std::string printable(std::string_view text, std::size_t columns) {
   return out;
 }
 
+std::string without_url(std::string_view text) {
+  constexpr std::string_view kSlashes = "://";
+  const std::size_t at = text.find(kSlashes);
+  if (at == std::string_view::npos) return std::string(text);
+  return std::string(text.substr(0, at + kSlashes.size())) + "***";
+}
+
 bool is_printable(std::string_view text) {
   while (!text.empty()) {
     const CodePoint point = decode(text);

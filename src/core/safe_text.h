@@ -15,6 +15,9 @@ std::string printable(std::string_view text, std::size_t columns);
 /// length.
 bool is_printable(std::string_view text);
 
+/// The text up to the first "://" in it, with "***" for the rest, which may hold a password.
+std::string without_url(std::string_view text);
+
 /// Appends `text` as a JSON string with its quotes. What a terminal might interpret or hide is
 /// escaped. A byte that is not part of valid UTF-8 becomes U+FFFD.
 void append_json_string(std::string& out, std::string_view text);

@@ -36,6 +36,11 @@ TEST(SafeText, PrintableCutsWithAnEllipsis) {
             "12…");
 }
 
+TEST(SafeText, WithoutTheUrlThatMayHaveAPassword) {
+  EXPECT_EQ(without_url("--store=redis://:hunter2@h x"), "--store=redis://***");
+  EXPECT_EQ(without_url("memory:"), "memory:");
+}
+
 TEST(SafeText, JsonStrings) {
   EXPECT_EQ(json("a\"b\\c"), R"("a\"b\\c")");
   EXPECT_EQ(json(std::string_view("\0\n\x1f", 3)), R"("\u0000\u000a\u001f")");

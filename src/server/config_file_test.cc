@@ -198,6 +198,11 @@ TEST(ConfigFile, NamesAnUnknownMemberAndWhatItMayHaveMeant) {
               StartsWith("f.yaml:3:1: there is no 'frobnicate' in the file; there can be listen"));
   EXPECT_THAT(mistake("listen:\n  rsep: []"),
               StartsWith("f.yaml:2:3: there is no 'rsep' in 'listen' (did you mean 'resp'?)"));
+  // Not the password.
+  EXPECT_THAT(mistake("redis://:hunter2@h: 1"),
+              StartsWith("f.yaml:1:1: there is no 'redis://***' in the file; "));
+  EXPECT_THAT(mistake("redis://:hunter2@h: 1\nredis://:hunter2@h: 1"),
+              StartsWith("f.yaml:2:1: 'redis://***' is there twice in the file"));
 }
 
 TEST(ConfigFile, PointsAtAWrongType) {

@@ -12,6 +12,7 @@
 
 #include "core/limit_syntax.h"
 #include "core/near_miss.h"
+#include "core/safe_text.h"
 #include "server/config_error.h"
 #include "sluice/limit.h"
 
@@ -190,7 +191,7 @@ std::vector<YamlMember> YamlFile::members(const YAML::Node& map, const std::stri
     const std::string& name = entry.first.Scalar();
     if (name.empty()) fail(entry.first, "a name in " + what + " is empty");
     if (!names.insert(name).second) {
-      fail(entry.first, "'" + name + "' is there twice in " + what);
+      fail(entry.first, "'" + without_url(name) + "' is there twice in " + what);
     }
     all.push_back({name, entry.first, entry.second});
   }
@@ -202,7 +203,7 @@ std::vector<YamlMember> YamlFile::members(const YAML::Node& map, const std::stri
   std::vector<YamlMember> all = members(map, what);
   for (const YamlMember& member : all) {
     if (std::ranges::find(known, member.name) != known.end()) continue;
-    fail(member.key, "there is no '" + member.name + "' in " + what +
+    fail(member.key, "there is no '" + without_url(member.name) + "' in " + what +
                          suggest_name(member.name, known) + "; there can be " + joined(known));
   }
   return all;

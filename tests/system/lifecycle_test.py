@@ -29,6 +29,9 @@ class Refusals(SystemTest):
                 # In their order.
                 ("serve --b --a c", "were not expected: --b --a c (sluice serve"),
                 ("b a", "were not expected: b a (sluice --help"),
+                # Not the password.
+                ("serve --stor redis://:hunter2@h", "--stor redis://*** (did you mean '--store'?)"),
+                ("serve --threads redis://:hunter2@h", "redis://*** (sluice serve"),
                 *((f"serve --threads {count}", "threads") for count in ("0", "-1", "x", "100000")),
                 ("serve --limits /nonexistent/limits.yaml", "/nonexistent/limits.yaml"),
                 *((f"serve {option} ''", option) for option in (
