@@ -44,7 +44,7 @@ it accepts no more, reads each connection once more (64 KiB at most), sends all 
 A second signal, or one before it serves, ends it at once. The snapshot (--snapshot, or in the
 file) is written at the end, and on SIGUSR1. See docs/restart.md.
 Exit status: 0; 1 if it cannot start, for example because it cannot listen on an address, or cannot
-write the last snapshot; 2 for invalid arguments or a mistake in a file.
+write the last snapshot; 2 for invalid arguments, or a file that has a mistake or cannot be used.
 
 Example:
   sluice serve --resp 127.0.0.1:6380 --http 127.0.0.1:8080 --limits limits.yaml

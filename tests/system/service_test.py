@@ -100,6 +100,16 @@ class Service(SystemTest):
         server.await_listening(("127.0.0.1", port))
         self.assertEqual(server.stop(), 0)
 
+    def test_a_start_that_failed_is_tried_again(self):
+        """The reason may pass by itself: a file is not there yet, another process has the lock."""
+        settings = unit_settings(UNIT)
+        folder = self.temporary_folder()
+        with Process(BINARY, "serve", "--snapshot", os.path.join(folder, "none", "s")) as server:
+            self.assertNotIn(str(server.wait()),
+                             settings.get("RestartPreventExitStatus", "").split())
+        self.assertEqual([settings.get(name) for name in (
+            "Restart", "RestartSec", "StartLimitIntervalSec")], ["on-failure", "1s", "0"])
+
     def test_may_do_little(self):
         result = run("systemd-analyze", "security", "--offline=true", "--no-pager", UNIT)
         exposure = re.search(r"Overall exposure level for sluice\.service: ([\d.]+)", result.stdout)
