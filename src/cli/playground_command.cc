@@ -1,4 +1,5 @@
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -14,7 +15,7 @@ namespace {
 constexpr const char* kPlaygroundFooter =
     R"(Serves one web page on this machine, and prints its address: choose or draw requests over
 time, write limits, and see what each decides. The address bar holds the experiment. No request of
-the page leaves the machine. Ends on SIGTERM or SIGINT.
+the page leaves the machine. Ends on SIGTERM, SIGINT or SIGHUP.
 
 Example:
   sluice playground --port 8088)";
@@ -30,7 +31,12 @@ int run_playground(const std::string& address) {
     options.log = quiet;
     return options;
   };
-  return run_server_process(load, "", log, [](const Server& server) {
+  // There is no file to read again on SIGHUP: it ends the process, as when a terminal is closed,
+  // unless the caller has had it ignored (nohup).
+  struct sigaction on_hangup {};
+  ::sigaction(SIGHUP, nullptr, &on_hangup);
+  return run_server_process(load, "", log, [&](const Server& server) {
+    ::sigaction(SIGHUP, &on_hangup, nullptr);
     std::cout << "the playground: http://" << server.address(0) << "/playground" << std::endl;
   });
 }

@@ -35,6 +35,19 @@ class Playground(SystemTest):
         self.assertEqual(self.process.wait(timeout=20), 0)
         self.process.stdout.close()
 
+    def test_it_ends_with_its_terminal(self):
+        for command, status in (([], -signal.SIGHUP), (["nohup"], 0)):
+            with self.subTest(command):
+                process = subprocess.Popen([*command, BINARY, "playground"], text=True,
+                                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                           stderr=subprocess.DEVNULL)
+                self.assertIn("the playground: ", process.stdout.readline())
+                process.send_signal(signal.SIGHUP)
+                if command:
+                    process.send_signal(signal.SIGTERM)
+                self.assertEqual(process.wait(timeout=20), status)
+                process.stdout.close()
+
     def simulate(self, body):
         status, _, reply = post(int(self.address.split(":")[2][:-11]), "/v1/simulate", body)
         return status, reply
