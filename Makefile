@@ -57,17 +57,19 @@ run: build
 	@exec tools/demo build/release/sluice
 
 # Programs find the shared library only after ldconfig. A tree in DESTDIR is for another machine.
+# The umask lets every user of the machine read what is installed, here and by a package.
 install: build
 	@$(call LIBRARY,$(PREFIX))
-	@DESTDIR="$(DESTDIR)" cmake --install build/release --prefix "$(PREFIX)" --component program
-	@DESTDIR="$(DESTDIR)" cmake --install build/library
+	@umask 022; DESTDIR="$(DESTDIR)" cmake --install build/release --prefix "$(PREFIX)" \
+	  --component program
+	@umask 022; DESTDIR="$(DESTDIR)" cmake --install build/library
 	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" != 0 ] || /sbin/ldconfig
 
 package: build
 	@tools/setup package
 	@$(call LIBRARY,/usr)
 	@rm -rf build/packages
-	@cd build/library && cpack -B ../packages -D CPACK_INSTALL_CMAKE_PROJECTS="$(PACKAGED)"
+	@umask 022; cd build/library && cpack -B ../packages -D CPACK_INSTALL_CMAKE_PROJECTS="$(PACKAGED)"
 
 docs:
 	@tools/setup docs

@@ -44,7 +44,10 @@ def run(*command, **options):
 
 
 def make(*arguments):
-    return run("make", "-s", "-C", ROOT, *arguments)
+    """As an administrator whose files are for him alone. The program is built before, since tests
+    run it as another user, too."""
+    run("make", "-s", "-C", ROOT, "build")
+    return run("make", "-s", "-C", ROOT, *arguments, umask=0o077)
 
 
 class Elsewhere(unittest.TestCase):
@@ -111,6 +114,9 @@ class Install(Elsewhere):
                      *("share/man/man1/" + page for page in MAN_PAGES)):
             self.assertIn("opt/sluice/" + name, files)
         self.assertEqual([name for name in files if not name.startswith("opt/sluice/")], [])
+        for folder, _, names in os.walk(self.prefix):
+            for path in (folder, *(os.path.join(folder, name) for name in names)):
+                self.assertEqual(os.stat(path).st_mode & 0o044, 0o044, path)
         for name in files:
             with open(os.path.join(self.folder, name), "rb") as file:
                 content = file.read()
@@ -200,6 +206,8 @@ class DebianPackages(Elsewhere):
             self.assertEqual(self.field(path, "Maintainer"), "The Sluice project")
             self.check_licenses(path, name)
             self.check_changelog(path, name)
+            for entry in run("dpkg-deb", "-c", path).splitlines():
+                self.assertRegex(entry, "^(l|d|-)(rwxr-xr-x|rw-r--r--|rwxrwxrwx) ")
         self.assertIn("libyaml-cpp", self.field(packages["sluice"], "Depends"))
         self.assertIn("libssl3", self.field(packages[library], "Depends"))
         self.assertIn(f"{library} (= ", self.field(packages["libsluice-dev"], "Depends"))
