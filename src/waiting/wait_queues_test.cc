@@ -434,7 +434,7 @@ TEST_F(WaitQueuesTest, WhatTheStoreRefusesIsAnError) {
   EXPECT_THROW(std::rethrow_exception(refused.error), std::invalid_argument);
 }
 
-// It comes to wait before the block, and its queue is told of other keys only.
+// Its queue is told of other keys only.
 TEST_F(WaitQueuesTest, ABlockOfAnotherClaimIsNotMissed) {
   use_window();
   const auto others = std::make_shared<WaitQueues>(timer_);
@@ -445,6 +445,7 @@ TEST_F(WaitQueuesTest, ABlockOfAnotherClaimIsNotMissed) {
   request.claims.push_back({.binding = other, .queues = others, .key = "other"});
   WaitQueues::wait(std::move(request), std::nullopt, {},
                    [this](const AcquireOutcome& outcome) { outcomes_[1] = outcome; });
+  timer_->run();
   others->blocked("other", {.retry_after = std::chrono::hours(9)});
   timer_->run();
   const Decision& denied = outcomes_[1].decision;

@@ -1,9 +1,32 @@
 #include "waiting/waiting_callers.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 namespace sluice {
+namespace {
+
+/// Of the keys that share a place. Numbers of events, which only rise.
+struct Events {
+  std::atomic<std::uint64_t> last_reset{0};  // Of a reset that began, or ended.
+  std::atomic<std::uint64_t> last_wake{0};   // Of a call of wake().
+};
+constinit std::array<Events, WaitingCallers::kPlaces> all_events;
+
+// One key of several limits has several places.
+Events& events_of(const WaitingCallers& limit, std::string_view key) {
+  const std::size_t of_limit = reinterpret_cast<std::uintptr_t>(&limit) / sizeof limit;
+  return all_events[(std::hash<std::string_view>()(key) ^ of_limit) % all_events.size()];
+}
+
+void raise(std::atomic<std::uint64_t>& number, std::uint64_t to) {
+  std::uint64_t before = number.load();
+  while (before < to && !number.compare_exchange_weak(before, to)) {
+  }
+}
+
+}  // namespace
 
 WaitingCallers::Caller::Caller(WaitingCallers& callers, std::string_view key,
                                const LimitBinding& binding, std::uint64_t since, Wake wake, Ask ask,
@@ -19,9 +42,9 @@ WaitingCallers::Caller::Caller(WaitingCallers& callers, std::string_view key,
   const auto place = callers_.keys_.try_emplace(key_).first;
   Key& entry = place->second;
   place_ = entry.callers.insert(entry.callers.end(), this);
-  if (const auto event = callers_.missed(key_, binding_, since)) {
-    wake_(event->why, event->lasts);
-  }
+  const std::uint64_t last =
+      std::max(events_of(callers_, key).last_wake.load(), callers_.last_wake_all_);
+  if (last > since) wake_(Waking::kAskAgain, {});
   if (ask_ == nullptr || entry.timer != nullptr) return;
   entry.timer = timer;
   callers_.ask_after_pause(place);
@@ -55,21 +78,15 @@ void WaitingCallers::ask_after_pause(Keys::iterator key) {
 }
 
 std::uint64_t WaitingCallers::begin_reset(std::string_view key) {
-  const std::size_t key_hash = std::hash<std::string_view>()(key);
-  const std::lock_guard lock(mutex_);
-  if (resets_.size() == kMostResets && !resets_.contains(key_hash)) {
-    former_resets_ = std::exchange(resets_, {});
-    resets_forgotten_ = std::exchange(last_former_, wakings());
-  }
   const std::uint64_t begun = begin_event();
-  resets_[key_hash] = begun;
+  raise(events_of(*this, key).last_reset, begun);
   return begun;
 }
 
 void WaitingCallers::wake(std::string_view key, Waking why, std::chrono::nanoseconds lasts,
                           std::uint64_t begun) {
   const std::lock_guard lock(mutex_);
-  remember({begun, why, lasts, std::hash<std::string_view>()(key), nullptr});
+  raise(events_of(*this, key).last_wake, begun);
   const auto found = keys_.find(key);
   if (found == keys_.end()) return;
   for (const Caller* caller : found->second.callers) {
@@ -79,7 +96,7 @@ void WaitingCallers::wake(std::string_view key, Waking why, std::chrono::nanosec
 
 void WaitingCallers::wake_all(const LimitBinding& binding) {
   const std::lock_guard lock(mutex_);
-  remember({begin_event(), Waking::kAskAgain, {}, 0, &binding});
+  last_wake_all_ = begin_event();
   for (const auto& [name, key] : keys_) {
     for (const Caller* caller : key.callers) {
       if (&caller->binding_ == &binding) caller->wake_(Waking::kAskAgain, {});
@@ -88,37 +105,7 @@ void WaitingCallers::wake_all(const LimitBinding& binding) {
 }
 
 bool WaitingCallers::was_reset(std::string_view key, std::uint64_t since) const {
-  if (wakings() == since) return false;
-  const std::lock_guard lock(mutex_);
-  if (resets_forgotten_ > since) return true;
-  const std::size_t key_hash = std::hash<std::string_view>()(key);
-  const auto is_in = [&](const Resets& resets) {
-    const auto reset = resets.find(key_hash);
-    return reset != resets.end() && reset->second > since;
-  };
-  return is_in(resets_) || is_in(former_resets_);
-}
-
-void WaitingCallers::remember(const Event& event) {
-  if (events_.size() == kMostRemembered) {
-    forgotten_ = std::max(forgotten_, events_.front().begun);
-    events_.erase(events_.begin());
-  }
-  events_.push_back(event);
-}
-
-// The first event since then that concerns the caller. If events were dropped, it asks again.
-std::optional<WaitingCallers::Event> WaitingCallers::missed(std::string_view key,
-                                                            const LimitBinding& binding,
-                                                            std::uint64_t since) const {
-  if (wakings() == since) return std::nullopt;
-  if (forgotten_ > since) return Event{forgotten_, Waking::kAskAgain, {}, 0, nullptr};
-  const std::size_t key_hash = std::hash<std::string_view>()(key);
-  for (const Event& event : events_) {
-    if (event.begun <= since) continue;
-    if (event.binding ? event.binding == &binding : event.key_hash == key_hash) return event;
-  }
-  return std::nullopt;
+  return wakings() != since && events_of(*this, key).last_reset.load() > since;
 }
 
 }  // namespace sluice

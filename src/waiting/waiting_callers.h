@@ -9,11 +9,8 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
-#include <vector>
 
 #include "waiting/limit_binding.h"
 #include "waiting/timer_thread.h"
@@ -48,8 +45,8 @@ class WaitingCallers {
   /// Asks the store, without waiting for the answer. Returns false if the caller need not ask, now
   /// or later.
   using Ask = std::function<bool()>;
-  /// Of so many keys that were reset last, it is known which; of at most twice as many.
-  static constexpr std::size_t kMostResets = 65'536;
+  /// The events of all keys of all limits are counted in so many places, by the hashes of the keys.
+  static constexpr std::size_t kPlaces = 65'536;
 
   /// How many events were counted in this process, for all limits together: calls of wake() and
   /// wake_all(), and resets that have begun or ended.
@@ -60,8 +57,9 @@ class WaitingCallers {
   class Caller {
    public:
     /// `since` is the value of wakings() before the store was asked: `wake` is called for events
-    /// that began later, at once if that was before now. It may be called several times, on any
-    /// thread and with a lock held: it must be short, and must not use the WaitingCallers. `ask` is
+    /// that began later. If that was before now, it is called at once, with kAskAgain; so it is, if
+    /// seldom, for an event of another key. It may be called several times, on any thread and with
+    /// a lock held: it must be short, and must not use the WaitingCallers. `ask` is
     /// called on the timer thread, to which `timer` belongs, and makes and destroys no caller; both
     /// are null if the caller never asks.
     Caller(WaitingCallers& callers, std::string_view key, const LimitBinding& binding,
@@ -107,8 +105,8 @@ class WaitingCallers {
   /// Whether a reset in this process may have forgotten units of the key: then a refund would
   /// return units that others have taken since. `since` is the value of wakings() before the store
   /// was asked for them. Says yes if it does not know: if a reset that began later is not answered,
-  /// if one ended later, or if more than kMostResets keys were reset since. (Of one that is still
-  /// under way and began earlier it says no.)
+  /// if one ended later, or if it was that of a key in the same place. (Of one that is still under
+  /// way and began earlier it says no.)
   bool was_reset(std::string_view key, std::uint64_t since) const;
 
  private:
@@ -118,37 +116,14 @@ class WaitingCallers {
     TimerQueue::Timer next_ask;
   };
   using Keys = std::map<std::string, Key, std::less<>>;
-  /// A call of wake() or wake_all().
-  struct Event {
-    std::uint64_t begun;  // Its number, counted when it began.
-    Waking why;
-    std::chrono::nanoseconds lasts;
-    std::size_t key_hash;
-    const LimitBinding* binding;  // Null: wake(), for a key.
-  };
-  static constexpr std::size_t kMostRemembered = 64;
-  /// The number of each key's last reset, by the hash of the key.
-  using Resets = std::unordered_map<std::size_t, std::uint64_t>;
-
   static std::uint64_t begin_event() { return count_.fetch_add(1, std::memory_order_acq_rel) + 1; }
   void ask_after_pause(Keys::iterator key);
-  void remember(const Event& event);
-  std::optional<Event> missed(std::string_view key, const LimitBinding& binding,
-                              std::uint64_t since) const;
-
   static inline constinit std::atomic<std::uint64_t> count_{0};
   std::atomic<std::size_t> size_{0};
   mutable std::mutex mutex_;
   // Changed on the timer thread only, with mutex_ held; other threads hold mutex_ to read it.
   Keys keys_;
-  // Guarded by mutex_:
-  std::vector<Event> events_;    // The last ones.
-  std::uint64_t forgotten_ = 0;  // The highest number of an event that is no longer in events_.
-  // When the first is full, it becomes the second, and what was the second is forgotten.
-  Resets resets_;
-  Resets former_resets_;
-  std::uint64_t last_former_ = 0;       // No reset of former_resets_ has a higher number,
-  std::uint64_t resets_forgotten_ = 0;  // and no forgotten one has a higher number than this.
+  std::uint64_t last_wake_all_ = 0;  // The number of that event. Guarded by mutex_.
 };
 
 }  // namespace sluice

@@ -12,37 +12,26 @@
 namespace sluice {
 namespace {
 
-TEST(WaitingCallers, RememberTheResetsOfManyKeys) {
+TEST(WaitingCallers, RememberEachResetAndTakeFewOtherKeysForReset) {
   WaitingCallers callers;
+  const WaitingCallers of_another_limit;
   const auto before = WaitingCallers::wakings();
   EXPECT_FALSE(callers.was_reset("k", before));
-  int last = 0;
-  const auto reset = [&](std::size_t count) {
-    for (std::size_t i = 0; i < count; ++i) callers.begin_reset(std::to_string(++last));
-  };
   callers.begin_reset("k");
   callers.wake("blocked", Waking::kBlocked);
   const auto since = WaitingCallers::wakings();
-  reset(WaitingCallers::kMostResets);
+  for (int i = 0; i < 1'000; ++i) callers.begin_reset(std::to_string(i));
   EXPECT_TRUE(callers.was_reset("k", before));
   EXPECT_FALSE(callers.was_reset("k", since));
   EXPECT_FALSE(callers.was_reset("blocked", before));
-  EXPECT_FALSE(callers.was_reset("other", before));
-  reset(WaitingCallers::kMostResets - 1);
-  EXPECT_TRUE(callers.was_reset("k", before)) << "so many were reset twice";
-  EXPECT_FALSE(callers.was_reset("other", before));
-  const auto late = WaitingCallers::wakings();
-  reset(1);
-  EXPECT_TRUE(callers.was_reset("other", before)) << "it does not know";
-  EXPECT_FALSE(callers.was_reset("other", late));
-  reset(WaitingCallers::kMostResets - 1);
-  EXPECT_FALSE(callers.was_reset("other", late));
-  const auto since_all = WaitingCallers::wakings();
-  for (int i = 0; i < 3; ++i) {
-    last -= static_cast<int>(WaitingCallers::kMostResets);
-    reset(WaitingCallers::kMostResets);
+  EXPECT_FALSE(of_another_limit.was_reset("k", before));
+  int taken_for_reset = 0;
+  for (int i = 0; i < 10'000; ++i) {
+    const bool was_reset = callers.was_reset(std::to_string(i), since);
+    if (i < 1'000) EXPECT_TRUE(was_reset) << i;
+    if (i >= 1'000 && was_reset) ++taken_for_reset;
   }
-  EXPECT_FALSE(callers.was_reset("other", since_all)) << "they are the same keys again";
+  EXPECT_NEAR(taken_for_reset, 9'000 * 0.015, 50);
 }
 
 TEST(WaitingCallers, SetATimerOnlyForOneThatMayAsk) {
@@ -79,6 +68,16 @@ TEST(WaitingCallers, RememberTheLastResetThatBegan) {
   callers.wake("k", Waking::kAskAgain, {}, first);
   EXPECT_TRUE(callers.was_reset("k", first));
   EXPECT_FALSE(callers.was_reset("k", second));
+  const LimitBinding binding(std::make_shared<ScriptedStore>(), Limit("token_bucket 1/1s"),
+                             LimitBinding::Kind::kUnits);
+  const auto is_woken = [&](std::uint64_t since) {
+    bool woken = false;
+    const WaitingCallers::Caller late(callers, "k", binding, since,
+                                      [&](Waking, std::chrono::nanoseconds) { woken = true; });
+    return woken;
+  };
+  EXPECT_TRUE(is_woken(first)) << "after its answer, the event is not missed";
+  EXPECT_FALSE(is_woken(second));
 }
 
 }  // namespace
