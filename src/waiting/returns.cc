@@ -8,7 +8,6 @@
 #include <mutex>
 #include <span>
 #include <string>
-#include <unordered_set>
 #include <utility>
 
 #include "core/fork.h"
@@ -21,8 +20,7 @@ constexpr std::chrono::seconds kMostAtExit{1};
 constexpr std::chrono::milliseconds kFirstReclaimPause{10};
 constexpr std::chrono::seconds kMostReclaimPause{1};
 
-/// The refunds and releases that this process has in flight, and for which limits it sends releases
-/// again.
+/// The refunds and releases that this process has in flight, and those that it sends again.
 class UnderWay {
  public:
   void begin() {
@@ -38,21 +36,16 @@ class UnderWay {
     none_.wait_for(lock, kMostAtExit, [&] { return count_ == 0; });
   }
 
-  /// Returns false if no further release of this limit may be retried. A release that was sent has
-  /// most likely freed the permit, so such releases leave half of the places to others.
-  bool take_place(const BoundLimit* bound, bool was_sent) {
-    const std::size_t share = was_sent ? 2 : 1;
+  /// Returns false if no further release may be retried.
+  bool take_place() {
     const std::lock_guard lock(mutex_);
-    if (reclaimed_.size() >= kMostReclaimed / share ||
-        reclaimed_.count(bound) >= kMostReclaimedOfOne / share) {
-      return false;
-    }
-    reclaimed_.insert(bound);
+    if (retried_ == kMostReclaimed) return false;
+    ++retried_;
     return true;
   }
-  void leave_place(const BoundLimit* bound) {
+  void leave_place() {
     const std::lock_guard lock(mutex_);
-    reclaimed_.erase(reclaimed_.find(bound));
+    --retried_;
   }
 
  private:
@@ -60,7 +53,7 @@ class UnderWay {
   std::condition_variable none_;
   // Guarded by mutex_:
   std::size_t count_ = 0;
-  std::unordered_multiset<const BoundLimit*> reclaimed_;
+  std::size_t retried_ = 0;
 };
 
 UnderWay& under_way() {
@@ -81,7 +74,6 @@ class SentReturn : public std::enable_shared_from_this<SentReturn> {
       : timer_(std::move(timer)),
         store_(std::move(store)),
         bound_(std::move(bound)),
-        place_(bound_.get()),
         key_(request.key),
         request_(request),
         then_(std::move(then)) {
@@ -89,7 +81,7 @@ class SentReturn : public std::enable_shared_from_this<SentReturn> {
     if (request_.operation == Operation::kRelease) lease_ends_ = timer_->after(lease_of(*bound_));
   }
   ~SentReturn() {
-    if (has_place_) under_way_.leave_place(place_);
+    if (has_place_) under_way_.leave_place();
   }
   SentReturn(const SentReturn&) = delete;
   SentReturn& operator=(const SentReturn&) = delete;
@@ -108,7 +100,7 @@ class SentReturn : public std::enable_shared_from_this<SentReturn> {
     if (is_unanswered && timer_->after(pause_) < lease_ends_) {
       // The policy has answered already: from now on only the store is asked.
       request_.is_reclaim = true;
-      ask_again(may_be_executed(answer));
+      ask_again();
     }
     // First: the caller may destroy the store when it is told, and the process may end when none is
     // under way.
@@ -119,8 +111,8 @@ class SentReturn : public std::enable_shared_from_this<SentReturn> {
   }
 
   // Meanwhile it holds only weak references, so that the store may be destroyed.
-  void ask_again(bool was_sent) {
-    if (!has_place_) has_place_ = under_way_.take_place(place_, was_sent);
+  void ask_again() {
+    if (!has_place_) has_place_ = under_way_.take_place();
     if (!has_place_) return;
     const std::weak_ptr<const BoundLimit> bound = std::exchange(bound_, nullptr);
     const std::weak_ptr<Store> store = std::exchange(store_, nullptr);
@@ -137,7 +129,6 @@ class SentReturn : public std::enable_shared_from_this<SentReturn> {
   // Null during a pause before the release is sent again.
   std::shared_ptr<Store> store_;
   std::shared_ptr<const BoundLimit> bound_;
-  const BoundLimit* const place_;  // Never followed: whose place it has.
   const std::string key_;
   Request request_;
   Returned then_;

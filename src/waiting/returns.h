@@ -40,13 +40,11 @@ Decision return_and_wait(Store& store, const Request& request);
 ///
 /// Never waits: without a timer thread, nothing is sent. Does not wake waiting callers: they would
 /// ask at once a store that perhaps still does not answer, and leave further permits to reclaim. A
-/// process sends at most kMostReclaimed such releases again, at most kMostReclaimedOfOne of them
-/// for one limit, half of each if they were sent before; a permit beyond that counts until its
+/// process sends at most kMostReclaimed such releases again; a permit beyond that counts until its
 /// lease ends. A child of fork() starts its own count.
 void reclaim(const std::shared_ptr<Store>& store, const std::shared_ptr<const BoundLimit>& bound,
              std::string_view key, PermitId permit, std::shared_ptr<TimerQueue> timer = nullptr);
 
 inline constexpr std::size_t kMostReclaimed = 1'000;
-inline constexpr std::size_t kMostReclaimedOfOne = kMostReclaimed / 10;
 
 }  // namespace sluice

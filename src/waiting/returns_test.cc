@@ -22,11 +22,6 @@ using Asked = ScriptedStore::Asked;
 /// A limit of permits, over a store and a clock that do as they are told.
 class ReturnsTest : public testing::Test {
  protected:
-  void use_another_limit() {
-    binding_ = std::make_shared<LimitBinding>(store_, Limit("concurrency 1 lease=60s"),
-                                              LimitBinding::Kind::kPermits);
-  }
-
   void answer_all() {
     store_->answer_all();
     timer_->run();
@@ -34,7 +29,8 @@ class ReturnsTest : public testing::Test {
 
   void SetUp() override {
     store_->answers = ScriptedStore::Answers::kWhenTold;
-    use_another_limit();
+    binding_ = std::make_shared<LimitBinding>(store_, Limit("concurrency 1 lease=60s"),
+                                              LimitBinding::Kind::kPermits);
   }
 
   /// Whether that is how what was asked with `take` is reclaimed, of the store alone.
@@ -69,13 +65,8 @@ class ReclaimTest : public ReturnsTest {
  protected:
   void reclaim() { sluice::reclaim(store_, {binding_, &binding_->bound()}, "k", 7, timer_); }
 
-  /// Of so many limits, as many as are asked for again of one.
-  void reclaim_of(std::size_t limits) {
-    for (; limits > 0; --limits) {
-      use_another_limit();
-      bindings_.push_back(binding_);
-      for (std::size_t i = 0; i < kMostReclaimedOfOne; ++i) reclaim();
-    }
+  void reclaim_too_many() {
+    for (std::size_t i = 0; i <= kMostReclaimed; ++i) reclaim();
     answer_all();
   }
   void answer_from_now_on() {
@@ -94,8 +85,6 @@ class ReclaimTest : public ReturnsTest {
     timer_->pass(1s);
     answer_all();
   }
-
-  std::vector<std::shared_ptr<LimitBinding>> bindings_;
 };
 
 TEST_F(ReclaimTest, IsAskedForUntilTheStoreAnswers) {
@@ -140,7 +129,7 @@ TEST_F(ReclaimTest, IsNotAskedForOnceTheLimiterHasGone) {
 }
 
 TEST_F(ReclaimTest, HasABound) {
-  reclaim_of(11);
+  reclaim_too_many();
   EXPECT_EQ(timer_->timers(), kMostReclaimed);
   timer_->pass(10ms);
   answer_from_now_on();
@@ -149,39 +138,11 @@ TEST_F(ReclaimTest, HasABound) {
   EXPECT_EQ(store_->pending(), 1U) << "there are places again";
 }
 
-// A caller that waits leaves one to reclaim with each try that is sent and not answered.
-TEST_F(ReclaimTest, LeavesPlacesToOtherLimits) {
-  for (std::size_t i = 0; i <= 2 * kMostReclaimedOfOne; ++i) reclaim();
-  answer_all();
-  EXPECT_EQ(timer_->timers(), kMostReclaimedOfOne);
-  const auto first = binding_;
-  use_another_limit();
-  reclaim();
-  answer_all();
-  EXPECT_EQ(timer_->timers(), kMostReclaimedOfOne + 1);
-}
-
-// What was sent, most likely has freed its permit.
-TEST_F(ReclaimTest, ThatWasSentLeavesPlacesToOneThatWasNot) {
-  const auto reclaim_many = [this](std::int64_t taken) {
-    store_->says = [taken](const Request&) {
-      return Decision{.source = Source::kUnavailable, .taken = taken};
-    };
-    for (std::size_t i = 0; i <= kMostReclaimedOfOne; ++i) reclaim();
-    answer_all();
-  };
-  reclaim_many(kTakenUnknown);
-  EXPECT_EQ(timer_->timers(), kMostReclaimedOfOne / 2);
-  reclaim_many(0);
-  EXPECT_EQ(timer_->timers(), kMostReclaimedOfOne);
-}
-
 TEST_F(ReclaimTest, OfAParentTakesNoPlaceInItsChild) {
-  reclaim_of(10);
-  const std::size_t parents = timer_->timers();
+  reclaim_too_many();
   EXPECT_EQ(in_child_process([&] {
-              reclaim_of(11);
-              return timer_->timers() == parents + kMostReclaimed;
+              reclaim_too_many();
+              return timer_->timers() == 2 * kMostReclaimed;
             }),
             0);
 }
