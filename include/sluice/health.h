@@ -132,14 +132,13 @@ struct StoreEvent {
   enum class Kind : std::uint8_t {
     kUp,       ///< The store is connected, for the first time or again.
     kDown,     ///< A server cannot be reached or used, or is of another kind than the URL says.
-               ///< Reported again while the store is lost for each further reason, at most once a
-               ///< minute, or four times a minute until the store is connected for the first time.
+               ///< Reported again while the store is lost for each further reason, 16 in all.
     kLate,     ///< Eight successive replies came after the deadline. Reported once, and again only
                ///< after eight successive replies were in time, if no such series began in the
                ///< minute before.
     kRefused,  ///< A server has refused a request: see StoreHealth::refusal. Reported once, and
-               ///< again only after a minute without a refusal or, at most once a minute, for each
-               ///< further error.
+               ///< again only after a minute without a refusal or, 16 times in all until then, for
+               ///< each further error.
     kClock,    ///< A clock by which the store decides is behind: see StoreHealth::clock_behind.
                ///< Reported once, and again only after a minute without such an answer.
     kFull,     ///< A memory store evicts keys or has no room for new ones. Reported once, and again

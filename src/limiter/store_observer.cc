@@ -11,11 +11,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kLookAgain{100};
 constexpr std::chrono::minutes kQuiet{1};
-// How many reasons are told within kQuiet: more of a loss if the store was never connected, since
-// the first may be a slow handshake, and a later one what is wrong with the URL.
-constexpr std::size_t kMostAtOnce = 1;
-constexpr std::size_t kMostAtFirst = 4;
-constexpr std::size_t kMostRemembered = 16;
+constexpr std::size_t kMostReasons = 16;  // Of one loss, or of refusals until a quiet minute.
 
 std::string in_milliseconds(std::chrono::nanoseconds time) {
   return format_duration(std::chrono::ceil<std::chrono::milliseconds>(time).count() *
@@ -48,15 +44,13 @@ std::vector<StoreEvent> StoreEvents::since_last(const StoreHealth& health, TimeP
     tell(Kind::kUp, "is back");
   }
   if (was_lost) losses_ = {};
-  if ((was_lost || health.state == State::kDown) &&
-      losses_.tells(health.reason, now, was_up_ ? kMostAtOnce : kMostAtFirst)) {
+  if ((was_lost || health.state == State::kDown) && is_new(losses_, health.reason)) {
     tell(Kind::kDown, "is lost: " + health.reason);
   }
   if (health.state == State::kUp && (was_lost || last_.state != State::kUp)) {
     const bool was_down = health.times_lost != 0;
     tell(Kind::kUp, was_down ? "is back" : "is connected");
   }
-  was_up_ = was_up_ || health.state == State::kUp;
   if (health.times_late != last_.times_late && begins(late_until_, now)) {
     tell(Kind::kLate, "answers later than the deadline of " +
                           format_duration(health.deadline.count()) + ": after up to " +
@@ -65,7 +59,7 @@ std::vector<StoreEvent> StoreEvents::since_last(const StoreHealth& health, TimeP
   }
   if (health.refused != last_.refused) {
     if (begins(refused_until_, now)) refusals_ = {};
-    if (refusals_.tells(health.refusal, now, kMostAtOnce)) {
+    if (is_new(refusals_, health.refusal)) {
       tell(Kind::kRefused, "refuses requests: " + health.refusal);
     }
   }
@@ -83,15 +77,8 @@ std::vector<StoreEvent> StoreEvents::since_last(const StoreHealth& health, TimeP
   return events;
 }
 
-bool StoreEvents::Reasons::tells(const std::string& reason, TimePoint now, std::size_t most) {
-  if (std::ranges::find(told, reason) != told.end()) return false;
-  if (now >= until) {
-    until = now + kQuiet;
-    count = 0;
-  }
-  if (count >= most) return false;
-  ++count;
-  if (told.size() == kMostRemembered) told.erase(told.begin());
+bool StoreEvents::is_new(Reasons& told, const std::string& reason) {
+  if (told.size() == kMostReasons || std::ranges::find(told, reason) != told.end()) return false;
   told.push_back(reason);
   return true;
 }

@@ -23,16 +23,11 @@ class StoreEvents final {
 
  private:
   /// Why a condition holds, which may change while it goes on; each server of a store has a reason
-  /// of its own. Each is told once, and few within a minute.
-  struct Reasons {
-    /// Whether to tell it now, at most so many within a minute.
-    bool tells(const std::string& reason, TimePoint now, std::size_t most);
+  /// of its own. The reasons that were told.
+  using Reasons = std::vector<std::string>;
 
-    std::vector<std::string> told;       // The last ones.
-    TimePoint until = TimePoint::min();  // The end of the minute,
-    std::size_t count = 0;               // and how many were told in it.
-  };
-
+  /// Whether to tell the reason: each is told once, and no more than a few.
+  static bool is_new(Reasons& told, const std::string& reason);
   /// Whether to report a condition that holds now: not if it was reported before and has not paused
   /// since. Sets `quiet_until` to the end of the pause that it needs.
   static bool begins(TimePoint& quiet_until, TimePoint now);
@@ -44,7 +39,6 @@ class StoreEvents final {
   TimePoint refused_until_ = TimePoint::min();
   TimePoint full_until_ = TimePoint::min();
   TimePoint behind_until_ = TimePoint::min();
-  bool was_up_ = false;
   Reasons losses_;
   Reasons refusals_;
 };
