@@ -26,11 +26,7 @@ bool is_judged(const PendingRequest& pending) {
 }  // namespace
 
 CasExecutor::CasExecutor(const MemcachedOptions& options, RemoteWorker& worker)
-    : options_(options),
-      worker_(worker),
-      ring_(options.servers),
-      pause_(worker.context(), [this] { end_pause(); }),
-      random_(std::random_device{}()) {
+    : options_(options), worker_(worker), ring_(options.servers) {
   for (const auto& server : options.servers) {
     for (std::size_t i = 0; i < options.connections; ++i) {
       connections_.push_back(std::make_unique<Connection>(
@@ -295,16 +291,8 @@ void CasExecutor::on_written(KeyEntry& key, const MetaReply& reply) {
 void CasExecutor::on_race_lost(KeyEntry& key) {
   judge_again(key);
   key.step = Step::kRead;  // The server has refused the write: no request may be done.
-  if (key.is_unread || ++key.losses % kLossesBeforePause != 0) return next_round(key);
-  pausing_.push_back(&key);
-  if (pause_.is_set()) return;
-  std::uniform_int_distribution<std::int64_t> pause_us(0, kLongestPause.count());
-  pause_.set(std::chrono::microseconds(pause_us(random_)));
-}
-
-void CasExecutor::end_pause() {
-  for (KeyEntry* key : std::exchange(pausing_, {})) next_round(*key);
-  flush();
+  if (!key.is_unread) ++key.losses;
+  next_round(key);
 }
 
 // A write that was not sent begins again with a read, because its token is not valid on the next

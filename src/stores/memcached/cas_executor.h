@@ -1,8 +1,6 @@
 #pragma once
 
-#include <chrono>
 #include <memory>
-#include <random>
 #include <span>
 #include <string>
 #include <string_view>
@@ -35,10 +33,6 @@ class CasExecutor final : public Router, public KeyOwner {
   static constexpr std::size_t kMaxJudged = 512;
   /// The most rounds at the same time, also of those whose callers have all been answered.
   static constexpr std::size_t kMaxUnderWay = 100'000;
-  /// After so many races lost in a row, a round pauses for a random time up to kLongestPause, so
-  /// that two processes do not keep overtaking each other.
-  static constexpr unsigned kLossesBeforePause = 8;
-  static constexpr std::chrono::microseconds kLongestPause{1'000};
 
   /// Both outlive it. Throws StoreError where a TLS file cannot be used.
   CasExecutor(const MemcachedOptions& options, RemoteWorker& worker);
@@ -72,7 +66,6 @@ class CasExecutor final : public Router, public KeyOwner {
   bool prepare_write(KeyEntry& key, Instant now);
   void on_written(KeyEntry& key, const MetaReply& reply);
   void on_race_lost(KeyEntry& key);
-  void end_pause();
   void answer(RequestList& judged);
   void fail(RequestList& pending, std::string_view why);
   void refuse(RequestList& pending, const std::string& refusal);
@@ -86,12 +79,9 @@ class CasExecutor final : public Router, public KeyOwner {
   std::size_t under_way_ = 0;
   std::size_t kept_bytes_ = 0;   // Of keys without a round.
   std::size_t next_bucket_ = 0;  // Where one is forgotten next, to make room.
-  std::vector<KeyEntry*> pausing_;
-  IoTimer pause_;  // Set while some are pausing.
-  std::minstd_rand random_;
-  KeyState state_;    // Of the key that is judged.
-  std::string name_;  // Of the key that is looked for.
-  std::string late_;  // What expire() returned last.
+  KeyState state_;               // Of the key that is judged.
+  std::string name_;             // Of the key that is looked for.
+  std::string late_;             // What expire() returned last.
   // Destroyed first: they return the keys that they carry.
   std::vector<std::unique_ptr<Connection>> connections_;
 };

@@ -69,7 +69,7 @@ struct KeyEntry {
   const std::string* name = nullptr;
   Connection& connection;
 
-  /// A round is under way: the entry is with its connection, or pauses after lost races.
+  /// A round is under way: the entry is with its connection.
   bool under_way = false;
   /// The command was sent, and has no reply.
   bool is_in_flight = false;
