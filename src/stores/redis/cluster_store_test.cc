@@ -57,7 +57,7 @@ TEST(RedisStoreOnACluster, JudgesEachKeyOfASlotThatMoves) {
   Limited limited(options_for_node(cluster.node(0), 5s), "fixed_window 9/24h");
   const Limit other("fixed_window 5/24h", "other");
   const auto space = limited.store().open_space(other.definition());
-  Request fresh{.limit = &other.definition(), .space = space.get(), .key = "k"};
+  const Request fresh{.limit = &other.definition(), .space = space.get(), .key = "k"};
   limited.check("k");
   const int slot = cluster.slot_of("sluice:test:{k}");
   const std::size_t to = (cluster.owner_of(slot) + 1) % cluster.size();
@@ -68,16 +68,6 @@ TEST(RedisStoreOnACluster, JudgesEachKeyOfASlotThatMoves) {
   limited.store().decide(requests, kStoreTime, decisions);
   EXPECT_EQ(decisions[0].remaining, 7);
   EXPECT_EQ(decisions[1].remaining, 4);
-  // However often: TRYAGAIN is over soon, and so the pause after it does not grow.
-  auto shortest = std::chrono::nanoseconds::max();
-  fresh.cost = 0;
-  const std::vector<Request> peeks{limited.request("k", 0), fresh};
-  for (int i = 0; i < 20; ++i) {
-    const auto began = std::chrono::steady_clock::now();
-    limited.store().decide(peeks, kStoreTime, decisions);
-    if (i >= 10) shortest = std::min(shortest, std::chrono::steady_clock::now() - began);
-  }
-  EXPECT_LT(shortest, 25ms);
   cluster.move_keys({.slot = slot, .to = to}, 10);
   cluster.end_move({.slot = slot, .to = to});
   limited.store().decide(requests, kStoreTime, decisions);

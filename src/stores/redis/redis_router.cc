@@ -7,10 +7,8 @@
 namespace sluice::redis {
 namespace {
 
-// A server that cannot answer now is asked again after kLater, and after pauses that double from
-// then on.
-constexpr std::chrono::milliseconds kLater{3};
-constexpr std::chrono::milliseconds kMostLater{50};
+// A server that cannot answer now is asked again after this.
+constexpr std::chrono::milliseconds kRetryPause{5};
 
 // To one server, for as long as the store is open.
 class SingleRouter final : public RedisRouter {
@@ -53,7 +51,6 @@ RedisRouter::RedisRouter(const RedisOptions& options, RemoteWorker& worker)
       worker_(worker),
       unknown_server_("redis", options.deadline),
       later_(worker.context(), [this] {
-        retried_at_ = RemoteWorker::Clock::now();
         take_all(retried_later_);
         flush();
       }) {}
@@ -149,24 +146,14 @@ void RedisRouter::on_refused(PendingRequest& request, Connection& connection,
     // Bounded, since each request that waits has a copy.
     request.refusal = std::make_unique<const std::string>(
         connection.name() + ": " + std::string(text.substr(0, StoreMonitor::kMostQuoted)));
-    // While a slot moves, a key that is asked about alone is mostly answered at once.
-    retry_later(request, kind == Kind::kTryAgain);
+    retried_later_.push_back(request);
+    if (!later_.is_set()) later_.set(kRetryPause);
   } else {
     const bool is_of_key = kind == Kind::kNoPerm;
     worker_.refuse(request, connection.name() + ": " + std::string(text),
                    is_of_key ? " (key " + names_of(request.requests) + ")" : "");
   }
   flush();
-}
-
-// If a server refuses soon after requests were sent again, the next pause is longer. `soon`: the
-// refusal will be over soon, so that the pause is the shortest, also for those that wait already.
-void RedisRouter::retry_later(PendingRequest& request, bool soon) {
-  retried_later_.push_back(request);
-  if (later_.is_set() && (!soon || pause_ == kLater)) return;
-  const bool is_again = RemoteWorker::Clock::now() - retried_at_ < kMostLater;
-  pause_ = is_again && !soon ? std::min(2 * pause_, kMostLater) : kLater;
-  later_.set(pause_);
 }
 
 void RedisRouter::redirect_request(const ServerError& error, PendingRequest& request,

@@ -80,7 +80,6 @@ class RedisRouter : public Router, public ConnectionListener {
  private:
   void take(PendingRequest& request);
   void take_all(RequestList& requests);
-  void retry_later(PendingRequest& request, bool soon);
   void redirect_request(const ServerError& error, PendingRequest& request, Connection& from);
   void touch(Connection& connection);
 
@@ -91,8 +90,6 @@ class RedisRouter : public Router, public ConnectionListener {
   RequestList waiting_;                // They wait until it is known which server has their key.
   RequestList retried_later_;          // A server has said that it cannot answer them now.
   IoTimer later_;                      // At its time these are routed again.
-  std::chrono::milliseconds pause_{};  // Until then, when it was set last.
-  RemoteWorker::Clock::time_point retried_at_;  // When later_ last expired.
   bool was_connected_ = false;
 };
 
