@@ -62,8 +62,9 @@ struct TimerThread::State {
   TimePoint manual_now;
   std::map<Timer, Task> tasks;
   std::uint64_t last_number = 0;
-  std::int64_t waiting = 0;  // A wait may end before it is counted.
-  bool is_running = false;   // A task.
+  // Threads, of a clock that stands still: await_waiting(). A wait may end before it is counted.
+  std::int64_t waiting = 0;
+  bool is_running = false;  // A task.
   bool is_over = false;
 };
 

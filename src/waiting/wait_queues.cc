@@ -38,9 +38,9 @@ Ended end_of(const AcquireRequest& request, const AcquireOutcome& denied, TimePo
   return is_late ? Ended::kTimedOut : Ended::kAnswered;
 }
 
-// Asks the store on the calling thread, if the caller has not `asked` it yet. Returns whether the
-// caller has to wait in a queue; if not, the outcome is what it is told.
-bool has_to_wait(AcquireRequest& request, std::optional<AcquireOutcome>& asked) {
+// Asks the store on the calling thread, unless the caller has `asked` it. Returns whether the
+// caller has to wait in a queue then; if not, the outcome is what it is told.
+bool ask_unless_asked(AcquireRequest& request, std::optional<AcquireOutcome>& asked) {
   if (!asked) asked = ask_now(request, request.claim().queues->now());
   if (asked->error || asked->decision.allowed) return false;
   const TimePoint now = request.claim().queues->now();
@@ -153,9 +153,9 @@ class WaitQueues::Waiter : public std::enable_shared_from_this<Waiter> {
   std::shared_ptr<Queue> queue;
   std::list<std::shared_ptr<Waiter>>::iterator place;
   std::optional<TimerQueue::Timer> timeout;
-  /// Its timeout is over: it leaves with the answer that it waits for, or, if it is not the first,
-  /// when one before it has to wait on.
-  bool is_last_try = false;
+  /// Its timeout is over, at an instant at which its queue asks: it stays until it is denied, or
+  /// one before it has to wait on.
+  bool is_overdue = false;
   std::optional<Denial> denied;
 
  private:
@@ -285,13 +285,13 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
     const bool is_first = waiters_.front().get() == &waiter;
     if (is_first && (asking_ || next_ask_ <= std::max(now, soonest(waiter)))) {
       // It leaves with the next answer, which comes within the store's deadline.
-      waiter.is_last_try = true;
+      waiter.is_overdue = true;
       next_ask_ = now;
       serve();
     } else if (!is_first && now == waiter.request().until && (asking_ || next_ask_ <= now)) {
       // The first asks at this very instant, as callers of a ManualClock often do: if it is
       // granted, the next one asks, at the same instant.
-      waiter.is_last_try = has_late_ = true;
+      waiter.is_overdue = has_overdue_ = true;
     } else {
       leave(waiter, Ended::kTimedOut);
     }
@@ -308,7 +308,7 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
   void serve() {
     if (ask_timer_) timer_->cancel(*std::exchange(ask_timer_, std::nullopt));
     if (asking_ || waiters_.empty()) return;
-    if (waiters_.front()->is_last_try || next_ask_ <= timer_->now()) {
+    if (waiters_.front()->is_overdue || next_ask_ <= timer_->now()) {
       released_meanwhile_ = false;
       asking_ = waiters_.front();
       const auto asking = asking_;
@@ -319,7 +319,7 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
       });
       return;
     }
-    deny_late();
+    deny_overdue();
     if (next_ask_ < TimerQueue::kEndOfTime) {
       ask_timer_ = timer_->at(next_ask_, [weak = weak_from_this()] {
         const auto queue = weak.lock();
@@ -331,11 +331,11 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
   }
 
   // The first waits on: so those behind it leave whose timeout is over.
-  void deny_late() {
-    if (!std::exchange(has_late_, false)) return;
+  void deny_overdue() {
+    if (!std::exchange(has_overdue_, false)) return;
     for (auto place = waiters_.begin(); place != waiters_.end();) {
       const auto waiter = *place++;
-      if (waiter->is_last_try) deny(waiter, Ended::kTimedOut);
+      if (waiter->is_overdue) deny(waiter, Ended::kTimedOut);
     }
   }
 
@@ -356,7 +356,7 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
       is_replaced_ = true;  // Those behind it follow at once, or the next one would ask before it.
       return move(waiter);
     }
-    const bool may_wait = !waiter->is_last_try && can_wait(request, outcome, now);
+    const bool may_wait = !waiter->is_overdue && can_wait(request, outcome, now);
     const bool binds_here =
         request.claims.size() == 1 || outcome.decision.binding == request.waits_for;
     if (!binds_here && may_wait) {  // It waits in the queue of the claim that denies for longest.
@@ -368,11 +368,11 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
     // others.
     if (!binds_here || outcome.decision.retry_after == kNever) {
       AcquireOutcome told = outcome;
-      if (!binds_here && waiter->is_last_try) told.decision.ended = Ended::kTimedOut;
+      if (!binds_here && waiter->is_overdue) told.decision.ended = Ended::kTimedOut;
       return finish(waiter, told);
     }
     note_denial(*waiter, now);
-    if (!may_wait) return deny(waiter, waiter->is_last_try ? Ended::kTimedOut : Ended::kAnswered);
+    if (!may_wait) return deny(waiter, waiter->is_overdue ? Ended::kTimedOut : Ended::kAnswered);
     if (request.is_for_permit()) watch(*waiter);
   }
 
@@ -483,7 +483,7 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
   std::shared_ptr<Waiter> asking_;   // The first, or one that has left in the meantime.
   bool released_meanwhile_ = false;  // While it was asking.
   bool is_replaced_ = false;         // A limit was replaced, and its callers are still here.
-  bool has_late_ = false;            // Perhaps some behind the first have their last try.
+  bool has_overdue_ = false;         // Perhaps some behind the first are.
   TimePoint next_ask_;               // When the first asks next, if it is not asking.
   std::optional<TimerQueue::Timer> ask_timer_;
   nanoseconds pause_ = kLeastPause;
@@ -582,7 +582,7 @@ void WaitQueues::ask_first(const std::shared_ptr<Waiter>& waiter) {
   waiter->ask([waiter] {
     if (waiter->is_done()) return;
     std::optional<AcquireOutcome> asked = waiter->outcome();
-    if (!has_to_wait(waiter->request(), asked)) return waiter->tell(*asked);
+    if (!ask_unless_asked(waiter->request(), asked)) return waiter->tell(*asked);
     waiter->wait_for_binding(asked->decision);
     join(waiter, {});
   });
@@ -657,7 +657,7 @@ void WaitQueues::acquire(AcquireRequest request, bool backs_off, const std::stop
         ask_first(waiter);
       });
     }
-    if (has_to_wait(request, asked)) {
+    if (ask_unless_asked(request, asked)) {
       return wait(std::move(request), asked->decision, stop, done);
     }
   } catch (const std::exception&) {
@@ -673,7 +673,7 @@ AcquireOutcome WaitQueues::acquire_blocking(AcquireRequest request, bool backs_o
   std::optional<Decision> denied;
   const bool asks_first = !stop.stop_requested() && !backs_off && !goes_behind_others(request);
   if (asked || asks_first) {
-    if (!has_to_wait(request, asked)) {
+    if (!ask_unless_asked(request, asked)) {
       if (asked->error) std::rethrow_exception(asked->error);
       return *std::move(asked);
     }
