@@ -18,7 +18,7 @@ std::size_t bytes_of(const KeyEntry& key) {
 }
 
 // Whether it waits for a write that executes it.
-bool is_judged(const PendingRequest& pending) {
+bool awaits_write(const PendingRequest& pending) {
   return static_cast<const KeyEntry*>(pending.holder)->is_write() &&
          (pending.is_late || pending.decision->source != Source::kUnavailable);
 }
@@ -69,7 +69,7 @@ void CasExecutor::flush() {
 // A judged request waits for the write: its decision is kept until then.
 std::string_view CasExecutor::expire(PendingRequest& pending) {
   const KeyEntry& key = *static_cast<const KeyEntry*>(pending.holder);
-  pending.may_be_executed = is_judged(pending);
+  pending.may_be_executed = awaits_write(pending);
   pending.is_late = pending.may_be_executed ||
                     (key.is_in_flight && !key.is_write() && &key.waiting.front() == &pending);
   if (pending.may_be_executed) {
@@ -88,7 +88,7 @@ std::string_view CasExecutor::expire(PendingRequest& pending) {
 }
 
 void CasExecutor::abandon(PendingRequest& pending) {
-  pending.may_be_executed = is_judged(pending);
+  pending.may_be_executed = awaits_write(pending);
   pending.unlink();
 }
 
@@ -141,7 +141,7 @@ void CasExecutor::make_room() {
 // Judges requests on the value that this process wrote last, without reading it. If that changes
 // nothing, the value must be read nevertheless: without a write no refused token would show that
 // another process has changed it.
-void CasExecutor::before_sending(KeyEntry& key) {
+void CasExecutor::judge_on_last_write(KeyEntry& key) {
   key.is_in_flight = true;
   if (key.is_write() || key.waiting.empty() || key.waiting.front().is_late) return;
   const Instant now = wall_now();

@@ -45,7 +45,7 @@ class CasExecutor final : public Router, public KeyOwner {
   std::string_view expire(PendingRequest& pending) override;
   void abandon(PendingRequest& pending) override;
 
-  void before_sending(KeyEntry& key) override;
+  void judge_on_last_write(KeyEntry& key) override;
   void on_reply(KeyEntry& key, const MetaReply& reply) override;
   void on_lost(KeyEntry& key, Loss loss, std::string_view why) override;
 

@@ -405,7 +405,7 @@ TEST_F(CasExecutorTest, OnlyAMemcachedWithMetaCommandsIsUsed) {
 // This process had no processor time: the server was in time.
 TEST(MemcachedConnection, AServerWhoseReplyIsUnreadIsNotSilent) {
   struct : KeyOwner {
-    void before_sending(KeyEntry&) override {}
+    void judge_on_last_write(KeyEntry&) override {}
     void on_reply(KeyEntry&, const MetaReply&) override {}
     void on_lost(KeyEntry&, Loss, std::string_view) override {}
   } owner;

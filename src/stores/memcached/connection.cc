@@ -50,7 +50,7 @@ void Connection::Call::write(std::string& output) {
   while (!waiting.empty() && keys_.size() < kMaxCommands && output.size() - before < kMaxBytes) {
     KeyEntry& key = *waiting.front();
     waiting.pop_front();
-    connection_.owner_.before_sending(key);
+    connection_.owner_.judge_on_last_write(key);
     key.append_command(output, static_cast<std::uint32_t>(keys_.size()));
     keys_.push_back(&key);
   }

@@ -94,8 +94,9 @@ class KeyOwner {
  public:
   virtual ~KeyOwner() = default;
 
-  /// The key's command is about to be sent: the owner may still choose another one.
-  virtual void before_sending(KeyEntry& key) = 0;
+  /// The key's command is about to be sent. Instead of a read, the owner may choose a write, having
+  /// judged the waiting requests on the value that was written last.
+  virtual void judge_on_last_write(KeyEntry& key) = 0;
 
   /// For each key given to the connection, one of these two is called once. `why` is a sentence
   /// that names the server.

@@ -68,9 +68,9 @@ inline double bound(const Request& request, std::int64_t limit) {
   return static_cast<double>(limit);
 }
 
-/// The start of the window or sub-window that `near` lies in.
-inline std::int64_t window_start(const Divider& window, Instant near) {
-  return window.divide(near) * window.divisor();
+/// The start of the window or sub-window that `guess` lies in.
+inline std::int64_t window_start(const Divider& window, Instant guess) {
+  return window.divide(guess) * window.divisor();
 }
 
 /// letter() names the algorithm in a value; write_numbers() appends the numbers under which its
@@ -153,10 +153,10 @@ struct PartCodec<FixedWindow> {
     return read_instant(bytes, state.start_ns) && read_count(bytes + 8, state.count);
   }
   static PartArguments ask(const FixedWindow::Params& params, const Request& request,
-                           Instant near) {
+                           Instant guess) {
     return {.kind = 2,
             .a = params.window_ns(),
-            .b = params.first ? -1 : window_start(params.window, near),
+            .b = params.first ? -1 : window_start(params.window, guess),
             .d = bound(request, params.limit)};
   }
 };
@@ -173,12 +173,12 @@ struct PartCodec<SlidingCounter> {
            read_count(bytes + 16, state.previous);
   }
   static PartArguments ask(const SlidingCounter::Params& params, const Request& request,
-                           Instant near) {
+                           Instant guess) {
     const std::int64_t beyond = request.cost - std::min(request.cost, kMaxExact);
     const bool refunds = request.operation == Operation::kRefund;
     return {.kind = 3,
             .a = params.window_ns(),
-            .b = window_start(params.window, near),
+            .b = window_start(params.window, guess),
             .d = refunds ? static_cast<double>(std::min(beyond, kMaxExact))
                          : bound(request, params.limit)};
   }
@@ -207,10 +207,10 @@ struct PartCodec<SlidingWindow> {
     put(output, params.window_ns, params.precision_ns());
   }
   static PartArguments ask(const SlidingWindow::Params& params, const Request& request,
-                           Instant near) {
+                           Instant guess) {
     return {.kind = 5,
             .a = params.lifetime_ns,
-            .b = window_start(params.precision, near),
+            .b = window_start(params.precision, guess),
             .d = bound(request, params.limit),
             .step_ns = params.precision_ns()};
   }

@@ -50,14 +50,14 @@ void put_part(std::string& output, const PartArguments& part) {
 }  // namespace
 
 ScriptCall::ScriptCall(const RedisOptions& options, Instant now, std::uint32_t number)
-    : number_(number), near_(now == kStoreTime ? wall_now() : now) {
+    : number_(number), guess_(now == kStoreTime ? wall_now() : now) {
   static_assert(kStoreTime == -1, "the script reads it as 2^64 - 1");
   const bool is_given = now != kStoreTime || options.client_time;
   // In milliseconds. In virtual time, instants have nothing to do with the server's clock, so
   // states need no time of it but that of the replay.
   const double lifetime = options.virtual_time ? kDayNs / kMillisecondNs : 0;
   const double skew = options.client_time ? static_cast<double>(options.skew.count()) : 0;
-  put(first_argument_, number, is_given ? near_ : kStoreTime, lifetime, skew);
+  put(first_argument_, number, is_given ? guess_ : kStoreTime, lifetime, skew);
 }
 
 bool ScriptCall::add(PendingRequest& pending) {
@@ -108,7 +108,7 @@ void ScriptCall::put_request(const Request& request, bool has_more) {
     if (is_uncounted) of_part.cost = 0;
     std::visit(
         [&]<class P>(const P& p) {
-          PartArguments part = PartCodec<typename P::Algorithm>::ask(p.params, of_part, near_);
+          PartArguments part = PartCodec<typename P::Algorithm>::ask(p.params, of_part, guess_);
           if (is_uncounted) part.kind |= kUncounted;
           put_part(first_argument_, part);
         },

@@ -82,9 +82,9 @@ class ScriptCall {
   bool read_unit(std::size_t i, std::string_view& rest, std::string_view& error);
 
   const std::uint32_t number_;
-  // An instant near that of the decisions. The script is given the start of the window that
-  // contains it, and finds the present window from there.
-  const Instant near_;
+  // A guess of the deciding instant: the script is given the start of the window that contains it,
+  // and steps from there to the right window.
+  const Instant guess_;
   Instant now_ = 0;
   Instant newest_ = 0;
   std::vector<PendingRequest*> requests_;

@@ -40,9 +40,9 @@ TEST_F(ScriptCallTest, FindsItsWindowByAnyClockOfTheCaller) {
         "sliding_window 5/77ms precision=7ms", "sliding_window 5/4611686018427387ns"}) {
     const RedisKeys keys(expression);
     const Request request = keys.request("a", 2);
-    for (const Instant near : {Instant{0}, kNow, kEndOfTime - 1}) {
+    for (const Instant guess : {Instant{0}, kNow, kEndOfTime - 1}) {
       server_->ask({"FLUSHALL"});
-      ScriptRequests call(kVirtualTime, near);
+      ScriptRequests call(kVirtualTime, guess);
       Decision decision;
       call.add({&request, 1}, decision);
       std::string command = call.command();
@@ -54,7 +54,7 @@ TEST_F(ScriptCallTest, FindsItsWindowByAnyClockOfTheCaller) {
       EXPECT_GT(call.judged_at(), kNow);
       // What it wrote is what belongs to that instant.
       const Decision written = server_->decide(keys.request("a", 0), call.judged_at());
-      EXPECT_EQ(written, decision) << expression << " from " << near;
+      EXPECT_EQ(written, decision) << expression << " from " << guess;
     }
   }
 }
