@@ -69,6 +69,18 @@ struct ConnectionGroup {
 /// of them write, then all of them read again. Asio tries each read at once; this late, it often
 /// finds the next request, while right after the write it would fail and waste a system call.
 ///
+/// A server drains, and then stops, by these calls; each of them may be the last:
+///
+///     call            reads from now on            answers                    drops
+///     leave()         as before                    as before, to a reply      nothing
+///                                                  that leaves none to make
+///     finish()        what has arrived, at most    what it has read           nothing
+///                     kLastReadBytes
+///     finish_begun()  nothing that it answers      the rest of a reply that   requests, and other
+///                                                  has begun to be sent       output
+///     close()         nothing                      nothing                    all that the socket
+///                                                                             has not taken
+///
 /// Used by its group's thread only. Kept alive by its group, and by the operations under way.
 class AcceptedConnection final : public std::enable_shared_from_this<AcceptedConnection> {
  public:

@@ -263,9 +263,10 @@ std::optional<IoContext::Clock::time_point> RequestPipeline::State::silent_since
   return since && sending_since_ ? std::min(since, sending_since_) : since ? since : sending_since_;
 }
 
-/// If a command was answered since the last look, it looks again: the records that TLS still holds
-/// are read before the timer's next event. (has_unread() has 1 ms for that, which a thread that is
-/// held up may exceed.)
+/// Of the records that arrive together over TLS, each is handed over by an event of its own, and
+/// the socket is empty meanwhile. A read that is ready runs before the next event of a timer. So if
+/// a command was answered since the last look, it looks again: those records are read by then.
+/// (has_unread() allows 1 ms for that, which a thread that is held up may exceed.)
 void RequestPipeline::State::on_silence() {
   const Clock::time_point now = Clock::now();
   const Clock::time_point looked_at = std::exchange(looked_at_, now);
