@@ -1,6 +1,6 @@
 #pragma once
 
-#include <boost/container/small_vector.hpp>
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <span>
@@ -18,7 +18,7 @@ class CountedFor {
   /// `parts`: the decisions of the parts; empty if the limit has one, to which `answer` belongs.
   CountedFor(const Decision& answer, std::span<const Decision> parts) {
     if (parts.empty()) parts = {&answer, 1};
-    for (const Decision& part : parts) times_.push_back(part.reset_after);
+    for (const Decision& part : parts) times_[parts_++] = part.reset_after;
   }
 
   /// Of how many parts a request to this limit wants the decisions.
@@ -31,7 +31,7 @@ class CountedFor {
   /// were asked for; counted from the answer on, it would be too short.
   void restrict_refund(Request& refund, std::chrono::nanoseconds age) const {
     bool is_counted = false;
-    for (std::size_t i = 0; i < times_.size(); ++i) {
+    for (std::size_t i = 0; i < parts_; ++i) {
       if (age < times_[i]) {
         is_counted = true;
       } else {
@@ -42,7 +42,8 @@ class CountedFor {
   }
 
  private:
-  boost::container::small_vector<std::chrono::nanoseconds, 2> times_;
+  std::array<std::chrono::nanoseconds, kMaxParts> times_{};
+  std::size_t parts_ = 0;
 };
 
 }  // namespace sluice
