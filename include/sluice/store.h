@@ -85,10 +85,10 @@ class SLUICE_EXPORT StoreError : public std::runtime_error {
 /// a request is denied again if the store has denied an easier one for the same key, under the same
 /// numbers: with the same or a smaller cost, and the same or a longer patience. take_up_to is
 /// denied again if the store has denied one unit, which is what a denied take_up_to tells (but for
-/// a limit with borrow=yes). So a reset, a refund or the end of a block in one
-/// process is seen by all others after that duration, and by callers that wait in acquire() within
-/// a second (Limiter::acquire() says by which). check_all, check_parts and permits always ask the
-/// store.
+/// a limit with borrow=yes). So a reset, a refund or the end of a block in one process is seen by
+/// all others after that duration, and by callers that wait in acquire() within a second
+/// (Limiter::acquire() says by which). check_all of several claims, check_parts and permits always
+/// ask the store.
 ///
 /// Decision::source says which of these answered.
 ///

@@ -142,6 +142,17 @@ TEST_F(FallbackLateTest, LetNothingBeChargedBehindAReset) {
   EXPECT_EQ(decide_elsewhere({.cost = 0}, kStart).remaining, 40);
 }
 
+// They may come after it in the store as well.
+TEST_F(FallbackLateTest, OfAResetForgetNothingThatWasAdmittedSince) {
+  wrap({}, "fixed_window 40/1h");
+  ask_late({{.operation = Operation::kReset}});
+  inner_->lose_all();
+  EXPECT_TRUE(decide({.cost = 5}, kStart).allowed);
+  inner_->lose_nothing();
+  inner_->answer();
+  EXPECT_EQ(charged_back(), 5);
+}
+
 // A charge is no user of the space.
 TEST_F(FallbackLateTest, OfChargesLetALimitBeReplaced) {
   wrap({}, "fixed_window 40/1h");

@@ -72,15 +72,17 @@ std::shared_ptr<Space> FallbackStore::replace_space(const std::shared_ptr<Space>
   }
   // The local states first: those of the former limit stay as they are if the inner store, or they
   // themselves, have no room for this one.
+  const std::uint64_t kind = known.kind + (keeps_state(known.parts, limit.parts) ? 0 : 1);
   std::shared_ptr<Space> local;
   const std::shared_ptr<Space> none;  // A copy of former->local would count as a use.
-  if (local_) local = local_->open_space(former ? former->local : none, limit);
+  if (local_) local = local_->open_space(former ? former->local : none, limit, kind);
   auto inner = unused ? inner_->replace_space(*unused, limit) : inner_->open_space(limit);
   if (current && *current->inner == inner && current->local == local) return current;
   // If the last space of this name is gone, the new one takes over its number, and so what the
   // store said last, unless the new limit cannot read the states of the former one.
-  const bool keeps_number = !current && !former && keeps_state(known.parts, limit.parts);
+  const bool keeps_number = !current && !former && kind == known.kind;
   if (!keeps_number) known.number = ++last_number_;
+  known.kind = kind;
   known.parts = limit.parts;
   const auto space = std::make_shared<FallbackSpace>();
   space->inner = unused && *unused == inner
@@ -142,8 +144,15 @@ bool FallbackStore::answer_inline(const Subject& subject, const Request& request
 // remembered. Permits always ask: one may be released long before retry_after.
 bool FallbackStore::repeat_denial(const Subject& subject, const Request& request, Instant now,
                                   Instant& sent, Decision& decision) {
-  if (answers_ == nullptr || lends(*request.limit)) return false;
+  if (answers_ == nullptr) return false;
+  // The exact time: else a block just before would seem to come after this reset.
+  const bool is_reset = request.operation == Operation::kReset;
+  if (is_reset && now == kStoreTime) sent = clock_.now();
+  if (lends(*request.limit)) return false;
   const KeyName name = name_of(subject);
+  // What the reset forgets is not charged behind it. (Not again when its answer is there: what was
+  // admitted since may come after the reset.)
+  if (is_reset) charges_.forget(name);
   ask_again_after(request, name);
   // The decisions of the parts are not remembered with a denial.
   const bool wants_parts = !request.parts.empty() && !request.parts_if_allowed;
@@ -159,14 +168,12 @@ bool FallbackStore::repeat_denial(const Subject& subject, const Request& request
   return true;
 }
 
-// After a refund or reset by this process, its callers ask the store at once. What a reset forgets
-// is not charged to the store behind it. REQUIRES: answers_ is not null; the limit lends no
-// permits.
+// After a refund or reset by this process, its callers ask the store at once. REQUIRES: answers_ is
+// not null; the limit lends no permits.
 void FallbackStore::ask_again_after(const Request& request, const KeyName& name) {
   assert(answers_ != nullptr);
   const bool refunds = request.operation == Operation::kRefund && request.cost > 0;
   const bool is_reset = request.operation == Operation::kReset;
-  if (is_reset) charges_.forget(name);
   if (refunds || is_reset) answers_->ask_again(name, clock_.now(), is_reset);
 }
 
@@ -278,6 +285,9 @@ ChargeBack::Charge FallbackStore::note_local(const Subject& subject, const Reque
     case Operation::kRefund:
       // If it was sent, the store may have got these units.
       if (sent == Sent::kNo) charges_.subtract(name_of(subject), request.cost);
+      return {};
+    case Operation::kReset:
+      charges_.forget(name_of(subject));
       return {};
     default:
       return {};

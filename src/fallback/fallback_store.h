@@ -82,8 +82,8 @@ struct FallbackCounters {
 ///
 /// Requests that are pending when it is destroyed are completed by the policy.
 ///
-/// Thread-safe. There are three locks for all keys. One is held while a space is opened or
-/// replaced, the other while the local states of units change: when they answer, when they mirror
+/// Thread-safe. There are three locks for all keys. The first is held while a space is opened or
+/// replaced, the second while the local states of units change: when they answer, when they mirror
 /// an answer of the inner store (LocalFallback::mirrors()), which with a local_share is every
 /// answer, for each late answer, and while it is counted what to charge back. The third is that of
 /// ChargeBack: while it has something to charge, each answer that admits units takes it.
@@ -133,7 +133,8 @@ class FallbackStore final : public BatchStore, private Batch::OuterStore {
     std::weak_ptr<const std::shared_ptr<Space>> inner;  ///< FallbackSpace::inner.
     std::uint64_t number = 0;                           ///< See FallbackSpace::number.
     std::vector<AnyPart> parts;
-    bool is_gone = false;  ///< The space was gone when names were last dropped.
+    std::uint64_t kind = 0;  ///< How often the limit has become one that keeps no former state.
+    bool is_gone = false;    ///< The space was gone when names were last dropped.
   };
   using Subject = Batch::Subject;
 

@@ -312,6 +312,19 @@ TEST_F(FallbackStoreTest, ALimitThatCannotBeReplacedKeepsWhatWasTold) {
   EXPECT_EQ(store_->replace_space(space_, raised.definition()), space_) << "it needs no room";
 }
 
+TEST_F(FallbackStoreTest, ALimitThatBecomesOneOfAnotherKindAndBackBeginsFresh) {
+  wrap({}, "fixed_window 10/1h");
+  decide({.operation = Operation::kBlock, .duration_ns = kHourNs}, kStart);
+  const auto former = std::move(limit_);
+  for (const char* next : {"sliding_log 10/1h", "fixed_window 10/1h"}) {
+    const Limit limit(next, "limit");
+    space_ = store_->replace_space(space_, limit.definition());
+    limit_ = std::make_unique<Limit>(limit);
+  }
+  inner_->lose_all();
+  EXPECT_EQ(decide({.cost = 0}, kStart).remaining, 10);
+}
+
 /// What a FallbackStore does with the operations that are not a take.
 class FallbackOperationsTest : public FallbackFixture {
  protected:
@@ -426,6 +439,19 @@ TEST_F(FallbackOperationsTest, ABlockByAnotherProcessStandsForEachCostThatWasDen
     }
     EXPECT_FALSE(decide(Ask{}).allowed);
     inner_->lose_nothing();
+  }
+}
+
+// In a batch, whose answers may be older than those of others.
+TEST_F(FallbackOperationsTest, AResetEndsABlockJustBefore) {
+  for (const char* expression : {"fixed_window 10/1h", "concurrency 2"}) {
+    wrap({}, expression);
+    decide({.operation = Operation::kBlock, .duration_ns = kHourNs});
+    decide_batch({{.operation = Operation::kReset}, {.key = "other", .cost = 0}});
+    inner_->lose_all();
+    EXPECT_GT(decide({.cost = 0}).remaining, 0) << expression;
+    inner_->lose_nothing();
+    space_.reset();
   }
 }
 

@@ -58,15 +58,17 @@ std::int64_t patience_denied(const Request& request) {
 
 }  // namespace
 
-void LastAnswers::ToldEntry::tell(const Decision& decision, Instant at, Instant since,
-                                  bool may_be_blocked) {
+void LastAnswers::ToldEntry::tell(const AnyPart& part, const Decision& decision, Instant at,
+                                  Instant since, bool may_be_blocked) {
   Told next{.at = at,
             .used = std::max<std::int64_t>(0, decision.limit - decision.remaining),
             .reset_at = saturated_sum(at, decision.reset_after.count())};
   const auto strictness = [](const Told& one) { return std::pair(one.used, one.reset_at); };
   if (may_be_newer_than(at, since) && strictness(told) >= strictness(next)) return;
-  // Where nothing remains more may be used: another limit of this name may be larger.
-  if (decision.remaining == 0 && told.reset_at > at) next.used = std::max(next.used, told.used);
+  // Where nothing remains more may be used: another limit of this name may be larger. (Of a bucket
+  // reset_at says how much. After a reset by another process this is too much.)
+  const bool may_be_more = decision.remaining == 0 && !is_bucket(part) && told.reset_at > at;
+  if (may_be_more) next.used = std::max(next.used, told.used);
   told = next;
   is_new = true;
   has_remained = decision.remaining > 0 && !may_be_blocked;
@@ -139,7 +141,7 @@ void LastAnswers::record(const KeyName& name, const Request& request, const Deci
   if (entry == nullptr) return;
   const bool may_be_old = entry->may_be_newer_than(at, since);
   const bool may_be_blocked = is_late || shard.is_blocked_since(since, at);
-  entry->tell(told, at, since, may_be_blocked);
+  entry->tell(request.limit->parts[told.binding], told, at, since, may_be_blocked);
   if (is_denial) {
     note_denial(shard, *sent);
     Denial& denial = denials_.find_or_add(number, tag_of(name), at);
@@ -166,7 +168,8 @@ void LastAnswers::record(const KeyName& name, const Request& request, const Deci
     const bool knows_all = request.parts.size() == parts;
     if (!knows_all && part != told.binding) continue;
     told_.find_or_add(number, tag_of_part(name, parts, part), at)
-        .tell(knows_all ? request.parts[part] : told, at, since, may_be_blocked);
+        .tell(request.limit->parts[part], knows_all ? request.parts[part] : told, at, since,
+              may_be_blocked);
   }
 }
 

@@ -101,8 +101,9 @@ class LastAnswers {
 
   /// The key is being blocked here, at `now`.
   void note_block(const KeyName& name, Instant now);
-  /// Whether the store may have blocked the key after it gave this answer; `since` and `at` are as
-  /// for record(). Not if the batch itself has blocked it: its answers are recorded in their order.
+  /// Whether the store may have blocked the key, or another of its shard, after it gave this
+  /// answer; `since` and `at` are as for record(). Not if the batch itself has blocked it: its
+  /// answers are recorded in their order.
   bool may_be_older_than_block(const KeyName& name, Instant since, Instant at) const;
 
   struct NewlyTold : Told {
@@ -127,7 +128,8 @@ class LastAnswers {
     bool may_be_newer_than(Instant at, Instant since) const {
       return told.at > since && told.at != at;
     }
-    void tell(const Decision& decision, Instant at, Instant since, bool may_be_blocked);
+    void tell(const AnyPart& part, const Decision& decision, Instant at, Instant since,
+              bool may_be_blocked);
     Instant ends_at() const { return told.reset_at; }
   };
 

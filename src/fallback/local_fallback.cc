@@ -56,8 +56,8 @@ LocalFallback::LocalFallback(std::size_t max_bytes, std::int64_t shares)
 }
 
 std::shared_ptr<Space> LocalFallback::open_space(const std::shared_ptr<Space>& held,
-                                                 LimitDefinition limit) {
-  if (limit.is_named()) limit.space += '/' + state_kind(limit.parts);
+                                                 LimitDefinition limit, std::uint64_t kind) {
+  if (limit.is_named()) limit.space += '/' + std::to_string(kind);
   return store_.replace_space(held, limit);
 }
 
