@@ -432,7 +432,7 @@ void FallbackStore::settle_admitted(const AnsweredLater& one, const Request& req
   using Outcome = ChargeBack::Outcome;
   const std::int64_t units = one.admitted.units;
   if (units == 0) return;
-  if (may_be_executed(answer) && !one.is_most_likely_denied) {
+  if (may_be_executed(answer)) {
     const Outcome unknown = one.is_charge_back ? Outcome::kMayBeCharged : Outcome::kOver;
     charges_.settle(one.admitted, units, unknown, arrived);
     return count_not_charged_back(units);

@@ -124,8 +124,6 @@ class FallbackStore final : public BatchStore, private Batch::OuterStore {
     std::shared_ptr<const std::shared_ptr<Space>> space;
     bool is_charge_back = false;
     bool is_late = false;
-    /// If there is no answer, the store has most likely denied it.
-    bool is_most_likely_denied = false;
   };
   /// What is known of a space by its name. It outlives the space, for the next one of that name.
   struct Known {

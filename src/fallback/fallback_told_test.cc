@@ -644,35 +644,6 @@ TEST_F(FallbackToldTest, WhatTheStoreMayHaveChargedIsNotChargedAgain) {
   EXPECT_EQ(store_->counters().not_charged_back, 11U);
 }
 
-// It was sent, and the reply is lost; but the store has denied the like of it before.
-TEST_F(FallbackToldTest, WhatTheStoreHasMostLikelyDeniedIsCharged) {
-  wrap({}, "fixed_window 10/1h");
-  deny_for_a_moment();
-  EXPECT_FALSE(decide({.key = "busy", .cost = 5}).allowed);
-  EXPECT_FALSE(decide({.key = "calm", .cost = 5}).allowed);
-  const Instant later = store_->now() + 20 * kMillisecondNs;
-  inner_->lose_replies();
-  EXPECT_TRUE(decide({.key = "busy", .cost = 5}, later).allowed);
-  EXPECT_TRUE(decide({.key = "calm", .cost = 4}, later).allowed) << "less than was denied";
-  inner_->says = nullptr;
-  find_again(later);
-  EXPECT_EQ(store_->counters().charged_back, 5U);
-  EXPECT_EQ(store_->counters().not_charged_back, 4U);
-}
-
-TEST_F(FallbackToldTest, ADenialThatEndedLongAgoTellsNothingOfALostReply) {
-  wrap({}, "fixed_window 10/1h");
-  deny_for_a_moment();
-  EXPECT_FALSE(decide({.cost = 6}).allowed);
-  inner_->lose_replies();
-  const Instant later = store_->now() + kHourNs;
-  EXPECT_TRUE(decide({.cost = 6}, later).allowed);
-  inner_->says = nullptr;
-  find_again(later);
-  EXPECT_EQ(store_->counters().charged_back, 0U);
-  EXPECT_EQ(store_->counters().not_charged_back, 6U);
-}
-
 TEST_F(FallbackToldTest, WhatALimiterThatIsGoneAdmittedIsChargedToo) {
   wrap({}, "fixed_window 40/1h");
   inner_->lose_all();

@@ -161,55 +161,38 @@ class FallbackStore::Settling {
     if (repeat_denials(subjects, requests, asked, decision)) return;
     decision = store_.local_->answer(asked, arrived_);
     // The store may have charged what it was sent, so that is not charged back, unless its answer
-    // comes late and says that it has not. If no answer comes: if a denial of such a request ended
-    // at most a second before it was sent, the key is most likely asked for more than there is, and
-    // this request was denied as well. (Where a window has just begun, it may be charged twice,
-    // which denies too early, and never too late.)
-    const Instant before = std::max<Instant>(0, batch_.outer.sent - kSecondNs);
-    Decision denial;
-    const bool may_be_charged = may_be_done && !denied_at(before, subjects, requests, denial);
-    Sent sent = may_be_charged ? Sent::kUnanswered : Sent::kNo;
+    // comes late and says that it has not.
+    Sent sent = may_be_done ? Sent::kUnanswered : Sent::kNo;
     if (is_awaited) sent = Sent::kAnswerMayCome;
     for (std::size_t i = 0; i < requests.size(); ++i) {
       auto admitted = store_.note_local(subjects[i], requests[i], decision, arrived_, sent);
-      if (!is_awaited) continue;
-      AnsweredLater& late = lates_[lates_.size() - requests.size() + i];
-      late.admitted = std::move(admitted);
-      late.is_most_likely_denied = !may_be_charged;
+      if (is_awaited) lates_[lates_.size() - requests.size() + i].admitted = std::move(admitted);
     }
   }
 
   // While the store is lost, what it has denied is denied until the retry_after that it gave. The
   // local states alone may admit it: they do not know of a block, for example. Of requests asked
-  // together, one such denial denies all. Returns whether there is one. `local` are the requests
-  // about the local states.
+  // together, one such denial denies all: the one with the longest wait, of equal ones the first.
+  // Returns whether there is one. `local` are the requests about the local states.
   bool repeat_denials(Subjects subjects, Requests requests, std::span<Request> local,
                       Decision& decision) {
     if (batch_.now() != kStoreTime) return false;
-    Decision denial;
-    const auto denying = denied_at(arrived_, subjects, requests, denial);
-    if (denying) decision = repeat(denial, *denying, local);
-    return denying.has_value();
-  }
-
-  // Which of the requests was denied, of those with the longest wait the first, by a denial of the
-  // store that stood at this instant; and its own decision.
-  std::optional<std::size_t> denied_at(Instant at, Subjects subjects, Requests requests,
-                                       Decision& decision) const {
     std::optional<std::size_t> denying;
+    Decision denial;
     for (std::size_t i = 0; i < requests.size(); ++i) {
       Decision one;
       if (!can_be_denied(requests[i].operation, requests[i].cost) || lends(*requests[i].limit) ||
-          !store_.answers_->denies(name_of(subjects[i]), requests[i], at, one,
+          !store_.answers_->denies(name_of(subjects[i]), requests[i], arrived_, one,
                                    LastAnswers::Inner::kIsLost) ||
-          (denying && one.retry_after <= decision.retry_after)) {
+          (denying && one.retry_after <= denial.retry_after)) {
         continue;
       }
       denying = i;
-      decision = one;
-      decision.source = Source::kLocal;
+      denial = one;
+      denial.source = Source::kLocal;
     }
-    return denying;
+    if (denying) decision = repeat(denial, *denying, local);
+    return denying.has_value();
   }
 
   // The answer where a denial by the store stands: that of requests[denying] or of its binding
