@@ -98,7 +98,8 @@ class Batch final {
   std::span<Request> requests() { return {requests_.data(), requests_.size()}; }
   std::span<const Request> requests() const { return {requests_.data(), requests_.size()}; }
   /// decisions()[i] answers requests()[i]; if all are asked together, there is one decision. Each
-  /// is kUnavailable until the store has made it.
+  /// is kUnavailable until it is made. An outer store may have made some before it passes the batch
+  /// on: the inner store, one on another machine, makes only the others.
   std::span<Decision> decisions() { return {decisions_.data(), decisions_.size()}; }
   std::span<const Decision> decisions() const { return {decisions_.data(), decisions_.size()}; }
   Mode mode() const { return mode_; }
@@ -148,7 +149,7 @@ class Batch final {
 
   /// What an outer store remembers of a request: its own space, and the hash of the key.
   struct Subject {
-    Space* space = nullptr;
+    Space* space = nullptr;  ///< Null if the outer store has made the decision.
     KeyHash key = {};
   };
 

@@ -8,7 +8,7 @@
 namespace sluice {
 
 void Store::submit(std::unique_ptr<Batch> batch) {
-  assert(batch->completion != nullptr);
+  assert(batch->completion != nullptr && batch->outer.store == nullptr);
   try {
     if (batch->is_together()) {
       decide_all(batch->requests(), batch->now(), batch->decisions()[0]);

@@ -185,55 +185,35 @@ void FallbackStore::submit_and_wait(std::unique_ptr<Batch> batch) {
   if (auto left = left_to_ask(std::move(batch))) inner_->submit_and_wait(std::move(left));
 }
 
-// Answers what needs no asking. Returns a batch of the rest for the inner store, which completes
-// this one; or completes it and returns null: then this object may be gone.
+// Answers what needs no asking. Returns the batch for the inner store, or completes it and returns
+// null if nothing is left to ask: then this object may be gone.
 std::unique_ptr<Batch> FallbackStore::left_to_ask(std::unique_ptr<Batch> batch) {
   const std::span<Request> requests = batch->requests();
   auto& subjects = batch->outer.subjects;
+  const bool is_group = batch->is_together() && requests.size() > 1;
   Instant sent = sent_at(batch->now());
+  bool is_open = false;
+  bool has_parts = false;
   for (std::size_t i = 0; i < requests.size(); ++i) {
-    const Subject subject{.space = requests[i].space, .key = hash_key(requests[i].key, secret_)};
-    const bool is_group = batch->is_together() && requests.size() > 1;
-    if (is_group ||
-        !answer_inline(subject, requests[i], batch->now(), sent, batch->decisions()[i])) {
-      subjects.push_back(subject);
+    Request& request = requests[i];
+    subjects.push_back({.space = request.space, .key = hash_key(request.key, secret_)});
+    Subject& subject = subjects.back();
+    if (!is_group && answer_inline(subject, request, batch->now(), sent, batch->decisions()[i])) {
+      subject.space = nullptr;
+      continue;
     }
+    is_open = true;
+    has_parts = has_parts || request.limit->parts.size() > 1;
+    request.space = FallbackSpace::of(subject).inner->get();
   }
-  if (subjects.empty()) {
+  if (!is_open) {
     Batch::complete(std::move(batch));
     return nullptr;
   }
-  if (subjects.size() < requests.size()) batch = take_open(std::move(batch));
   batch->outer.store = this;
   batch->outer.sent = sent;
-  bool has_parts = false;
-  for (Request& request : batch->requests()) {
-    has_parts = has_parts || request.limit->parts.size() > 1;
-    request.space = static_cast<FallbackSpace&>(*request.space).inner->get();
-  }
   if (has_parts && local_ != nullptr) want_parts(*batch);
   return batch;
-}
-
-// A batch of the requests that are not answered yet, with their subjects. It completes this one.
-std::unique_ptr<Batch> FallbackStore::take_open(std::unique_ptr<Batch> batch) {
-  std::vector<Request> requests;
-  std::vector<Decision*> answers;
-  for (std::size_t i = 0; i < batch->requests().size(); ++i) {
-    if (batch->decisions()[i].source != Source::kUnavailable) continue;
-    requests.push_back(batch->requests()[i]);
-    answers.push_back(&batch->decisions()[i]);
-  }
-  auto open = std::make_unique<Batch>(requests, Batch::Mode::kEach, batch->now());
-  open->outer.subjects = std::move(batch->outer.subjects);
-  open->completion = [whole = std::make_shared<std::unique_ptr<Batch>>(std::move(batch)), requests,
-                      answers](Batch& answered) {
-    answered.copy_parts(requests);
-    for (std::size_t i = 0; i < answers.size(); ++i) *answers[i] = answered.decisions()[i];
-    (*whole)->set_error(answered.error());
-    Batch::complete(std::move(*whole));
-  };
-  return open;
 }
 
 // Wants the decisions of the parts of each `a & b` that is asked alone, also where the caller does

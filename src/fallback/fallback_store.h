@@ -163,7 +163,6 @@ class FallbackStore final : public BatchStore, private Batch::OuterStore {
   bool repeat_denial(const Subject& subject, const Request& request, Instant now, Instant& sent,
                      Decision& decision);
   std::unique_ptr<Batch> left_to_ask(std::unique_ptr<Batch> batch);
-  static std::unique_ptr<Batch> take_open(std::unique_ptr<Batch> batch);
   static void want_parts(Batch& batch);
   /// Records the answers, and lets the policy decide what has none: see settling.cc.
   std::unique_ptr<Batch> on_answered(Batch& batch) override;

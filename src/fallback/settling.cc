@@ -39,6 +39,7 @@ class FallbackStore::Settling {
     const bool is_group = batch_.is_together() && requests.size() > 1;
     if (is_group) settle_group(requests, decisions[0]);
     for (std::size_t i = 0; i < requests.size(); ++i) {
+      if (subjects_[i].space == nullptr) continue;  // The inner store was not asked.
       Decision& decision = decisions[is_group ? 0 : i];
       if (!is_group) settle_one(subjects_.subspan(i, 1), requests.subspan(i, 1), decision);
       FallbackSpace::of(subjects_[i]).count(requests[i], decision);
@@ -242,7 +243,7 @@ std::unique_ptr<Batch> FallbackStore::on_answered(Batch& batch) {
   std::span<const Decision> own_parts = batch.outer.parts;  // In the order of the requests.
   for (std::size_t i = 0; i < batch.requests().size(); ++i) {
     Request& request = batch.requests()[i];
-    request.space = batch.outer.subjects[i].space;
+    if (batch.outer.subjects[i].space != nullptr) request.space = batch.outer.subjects[i].space;
     if (!own_parts.empty() && request.parts.data() == own_parts.data()) {
       own_parts = own_parts.subspan(request.parts.size());
       request.parts = {};

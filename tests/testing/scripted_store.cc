@@ -13,6 +13,21 @@ namespace {
 
 constexpr std::chrono::seconds kMostWait{10};
 
+bool is_open(const Decision& decision) {
+  return decision.source == Source::kUnavailable;
+}
+
+// The requests that the outer store, if there is one, has not answered.
+std::vector<Request> open_requests(const Batch& batch) {
+  std::vector<Request> open;
+  for (std::size_t i = 0; i < batch.requests().size(); ++i) {
+    if (is_open(batch.decisions()[batch.is_together() ? 0 : i])) {
+      open.push_back(batch.requests()[i]);
+    }
+  }
+  return open;
+}
+
 }  // namespace
 
 class ScriptedStore::Listener final : public Watch {
@@ -78,6 +93,7 @@ bool ScriptedStore::carry_out(std::span<const Request> requests, bool together, 
   if (now == kStoreTime && clock) now = *clock;
   bool lost = false;
   for (std::size_t i = 0; i < decisions.size(); ++i) {
+    if (!is_open(decisions[i])) continue;
     decisions[i] = answer_to(together ? requests : requests.subspan(i, 1), together, now);
     lost = lost || decisions[i].source == Source::kUnavailable;
   }
@@ -98,23 +114,29 @@ void ScriptedStore::carry_out(Batch& batch) {
 void ScriptedStore::decide(std::span<const Request> requests, Instant now,
                            std::span<Decision> decisions) {
   note(requests, now);
-  if (!carry_out(requests, false, now, decisions.first(requests.size()))) throw StoreError(error);
+  decisions = decisions.first(requests.size());
+  std::ranges::fill(decisions, Decision{.source = Source::kUnavailable});
+  if (!carry_out(requests, false, now, decisions)) throw StoreError(error);
 }
 
 void ScriptedStore::decide_all(std::span<const Request> requests, Instant now, Decision& decision) {
   check_together(requests);
   note(requests, now);
+  decision = {.source = Source::kUnavailable};
   if (!carry_out(requests, true, now, {&decision, 1})) throw StoreError(error);
 }
 
-void ScriptedStore::submit(std::unique_ptr<Batch> batch) {
+void ScriptedStore::submit_and_wait(std::unique_ptr<Batch> batch) {
   if (batch->is_together()) check_together(batch->requests());
-  note(batch->requests(), batch->now());
-  if (answers == Answers::kAtOnce) {
-    carry_out(*batch);
-    Batch::complete(std::move(batch));
-    return;
-  }
+  note(open_requests(*batch), batch->now());
+  carry_out(*batch);
+  Batch::complete(std::move(batch));
+}
+
+void ScriptedStore::submit(std::unique_ptr<Batch> batch) {
+  if (answers == Answers::kAtOnce) return submit_and_wait(std::move(batch));
+  if (batch->is_together()) check_together(batch->requests());
+  note(open_requests(*batch), batch->now());
   const std::lock_guard lock(mutex_);
   if (answers == Answers::kWhenTold) {
     pending_.push_back(std::move(batch));
@@ -150,6 +172,7 @@ void ScriptedStore::be_late(std::string_view key) {
   pending_.pop_back();
   const Instant now = batch->now() == kStoreTime && clock ? *clock : batch->now();
   for (std::size_t i = 0; i < batch->decisions().size(); ++i) {
+    if (!is_open(batch->decisions()[i])) continue;
     const bool is_late = key.empty() || batch->requests()[i].key == key;
     batch->decisions()[i] = is_late ? Decision{.source = Source::kUnavailable, .taken = kTakenLater}
                                     : answer_to(batch->requests().subspan(i, 1), false, now);

@@ -135,6 +135,7 @@ class ScriptedStore final : public Store {
   using Store::decide_all;
   void decide_all(std::span<const Request> requests, Instant now, Decision& decision) override;
   void submit(std::unique_ptr<Batch> batch) override;
+  void submit_and_wait(std::unique_ptr<Batch> batch) override;
   bool answers_later() const override { return answers != Answers::kAtOnce; }
   std::unique_ptr<Watch> watch(const std::shared_ptr<Space>& space, std::string_view key,
                                std::function<void()> released) override;

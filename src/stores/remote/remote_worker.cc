@@ -29,12 +29,17 @@ thread_local const RemoteWorker* leads_now = nullptr;
 }  // namespace
 
 PendingBatch::PendingBatch(std::unique_ptr<Batch> taken)
-    : batch(std::move(taken)), unanswered(batch->decisions().size()) {
+    : batch(std::move(taken)),
+      unanswered(
+          static_cast<std::size_t>(std::ranges::count_if(batch->decisions(), is_unavailable))) {
   requests.resize(unanswered);
-  for (std::size_t i = 0; i < unanswered; ++i) {
-    requests[i].refer_to(*batch, i);
-    requests[i].now = batch->now();
-    requests[i].batch = this;
+  auto* next = requests.data();
+  for (std::size_t i = 0; i < batch->decisions().size(); ++i) {
+    if (!is_unavailable(batch->decisions()[i])) continue;
+    next->refer_to(*batch, i);
+    next->now = batch->now();
+    next->batch = this;
+    ++next;
   }
 }
 
@@ -97,15 +102,16 @@ void RemoteWorker::stop() {
 /// Counts the batch as pending. If too many requests are pending, completes it at once and returns
 /// null.
 std::unique_ptr<PendingBatch> RemoteWorker::admit(std::unique_ptr<Batch> batch) {
-  const auto count = static_cast<std::int64_t>(batch->decisions().size());
+  auto pending = std::make_unique<PendingBatch>(std::move(batch));
+  const auto count = static_cast<std::int64_t>(pending->requests.size());
   if (pending_.fetch_add(count, std::memory_order_relaxed) + count <= kMaxPending && !ended_) {
-    return std::make_unique<PendingBatch>(std::move(batch));
+    return pending;
   }
   pending_.fetch_sub(count, std::memory_order_relaxed);
-  batch->set_error(ended_ ? closed_error()
-                          : "more than " + std::to_string(kMaxPending) + " requests wait for " +
-                                options_.name);
-  Batch::complete(std::move(batch));
+  pending->batch->set_error(ended_ ? closed_error()
+                                   : "more than " + std::to_string(kMaxPending) +
+                                         " requests wait for " + options_.name);
+  Batch::complete(std::move(pending->batch));
   return nullptr;
 }
 
