@@ -199,19 +199,6 @@ Decision LocalFallback::answer(std::span<const Request> requests, Instant now) {
   return requests.size() == 1 ? answer_one(requests[0], now) : answer_together(requests, now);
 }
 
-Decision LocalFallback::judge(std::span<Request> requests, Instant now) {
-  const Decision decision = answer(requests, now);
-  if (!decision.allowed) return decision;
-  for (Request& request : requests) {
-    if (request.operation == Operation::kTakeUpTo) request.cost = decision.taken;
-    request.operation = Operation::kRefund;
-    answer_one(request, now);
-    request.operation = Operation::kTake;
-    request.cost = 0;
-  }
-  return answer(requests, now);
-}
-
 Decision LocalFallback::answer_one(const Request& request, Instant now) {
   if (lends(*request.limit)) return answer_for_permit(request, now);
   Request local = request;

@@ -69,10 +69,6 @@ class LocalFallback {
   /// at most kMaxTogether. Source::kLocal.
   Decision answer(std::span<const Request> requests, Instant now);
 
-  /// The same, but takes nothing. If all admit, the answer is that of a peek. Changes what is
-  /// asked. REQUIRES: the requests take units.
-  Decision judge(std::span<Request> requests, Instant now);
-
  private:
   using PartDecisions = boost::container::small_vector<Decision, 1>;
 

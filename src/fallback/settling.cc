@@ -197,20 +197,21 @@ class FallbackStore::Settling {
   }
 
   // The answer where a denial by the store stands: that of requests[denying] or of its binding
-  // part. What the others say is as the local states have it, and so is the answer if one of them
-  // denies for longer. Writes the decisions of parts.
+  // part. Writes the decisions of parts: those of the others are peeks at the local states.
   Decision repeat(const Decision& denial, std::size_t denying, std::span<Request> requests) {
     const bool is_group = requests.size() > 1;
     Decision answer = denial;
     if (is_group) answer.binding = static_cast<std::uint8_t>(denying);
     if (requests[0].parts.empty()) return answer;
-    const Decision local = store_.local_->judge(requests, arrived_);
-    const bool is_longer = !local.allowed && local.retry_after > denial.retry_after;
-    if (is_longer && local.binding == answer.binding) return local;
+    for (Request& request : requests) {
+      request.operation = Operation::kTake;
+      request.cost = 0;
+    }
+    store_.local_->answer(requests, arrived_);
     Decision& part = is_group ? requests[denying].parts[0] : requests[0].parts[denial.binding];
     part = denial;
     if (!is_group) part.binding = 0;  // It has no parts of its own.
-    return is_longer ? local : answer;
+    return answer;
   }
 
   void count(bool raises) {
