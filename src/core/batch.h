@@ -105,6 +105,10 @@ class Batch final {
   std::span<const Decision> decisions() const { return {decisions_.data(), decisions_.size()}; }
   Mode mode() const { return mode_; }
   bool is_together() const { return mode_ == Mode::kTogether; }
+  /// Those that decisions()[i] answers.
+  std::span<Request> requests_of(std::size_t i) {
+    return is_together() ? requests() : requests().subspan(i, 1);
+  }
   Instant now() const { return now_; }
 
   /// Copies the decisions of parts to `to`, the requests that this batch has copied.
@@ -131,14 +135,15 @@ class Batch final {
   /// Set by the caller before submit().
   Completion completion;
 
-  /// Set by a store that reads the clock once for the answers to many batches: when the last answer
-  /// arrived. The epoch if that is not known, or if the last was that there is none.
-  std::chrono::steady_clock::time_point arrived;
-
   /// Receives the answers to batches in place of their completions: a store around another one, the
   /// inner store, to which it passes batches on, or a part of it.
   class OuterStore {
    public:
+    /// The inner store has answered requests_of(i). Called for each answer as it arrives, so for
+    /// each key in the order in which the inner store has decided. `arrived`: when it did; the
+    /// epoch stands for just now.
+    virtual void on_reply(Batch& batch, std::size_t i,
+                          std::chrono::steady_clock::time_point arrived) = 0;
     /// The inner store has made all decisions. Calls the completion, if the batch has one. Returns
     /// a batch for the answers that may still come: the requests whose decisions were kTakenLater,
     /// in their order, with copies and shares of all that they refer to. Null if there are none.
@@ -164,6 +169,12 @@ class Batch final {
     /// A lower bound of the time at which the batch is sent.
     Instant sent = 0;
   } outer;
+
+  /// Called by the store when it has made decisions()[i], unless that is kUnavailable: tells the
+  /// outer store, if there is one.
+  void on_reply(std::size_t i, std::chrono::steady_clock::time_point arrived = {}) {
+    if (outer.store != nullptr) outer.store->on_reply(*this, i, arrived);
+  }
 
   /// Called by the store when all decisions are made: calls the completion, or the outer store if
   /// there is one, and destroys the batch. Returns what OuterStore::on_answered() does: a batch

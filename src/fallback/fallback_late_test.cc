@@ -166,14 +166,17 @@ TEST_F(FallbackLateTest, OfChargesLetALimitBeReplaced) {
   inner_->answer();
 }
 
-// The take was asked before the block.
-TEST_F(FallbackLateTest, OfATakeDoNotEndABlockThatIsLateToo) {
+TEST_F(FallbackLateTest, OfATakeEndABlockIfTheTakeWasSentAfterIt) {
   wrap({}, "fixed_window 40/1h");
+  const Instant later = kStart + 1;
   ask_late({Ask{}});
-  ask_late({{.operation = Operation::kBlock, .duration_ns = kHourNs}});
+  ask_late({{.operation = Operation::kBlock, .duration_ns = kHourNs}}, Batch::Mode::kEach, later);
+  inner_->answer_all();
+  EXPECT_EQ(left("k", later), 0);
+  decide_elsewhere({.operation = Operation::kReset}, later);
+  ask_late({Ask{}}, Batch::Mode::kEach, later);
   inner_->answer();
-  inner_->answer();
-  EXPECT_EQ(left(), 0);
+  EXPECT_EQ(left("k", later), 39);
 }
 
 TEST_F(FallbackLateTest, TellWhatWasLeftToTake) {

@@ -144,15 +144,11 @@ bool FallbackStore::answer_inline(const Subject& subject, const Request& request
 // remembered. Permits always ask: one may be released long before retry_after.
 bool FallbackStore::repeat_denial(const Subject& subject, const Request& request, Instant now,
                                   Instant& sent, Decision& decision) {
-  if (answers_ == nullptr) return false;
-  // The exact time: else a block just before would seem to come after this reset.
-  const bool is_reset = request.operation == Operation::kReset;
-  if (is_reset && now == kStoreTime) sent = clock_.now();
-  if (lends(*request.limit)) return false;
+  if (answers_ == nullptr || lends(*request.limit)) return false;
   const KeyName name = name_of(subject);
   // What the reset forgets is not charged behind it. (Not again when its answer is there: what was
   // admitted since may come after the reset.)
-  if (is_reset) charges_.forget(name);
+  if (request.operation == Operation::kReset) charges_.forget(name);
   ask_again_after(request, name);
   // The decisions of the parts are not remembered with a denial.
   const bool wants_parts = !request.parts.empty() && !request.parts_if_allowed;
@@ -191,6 +187,7 @@ std::unique_ptr<Batch> FallbackStore::left_to_ask(std::unique_ptr<Batch> batch) 
   const std::span<Request> requests = batch->requests();
   auto& subjects = batch->outer.subjects;
   const bool is_group = batch->is_together() && requests.size() > 1;
+  subjects.reserve(requests.size());
   Instant sent = sent_at(batch->now());
   bool is_open = false;
   bool has_parts = false;
@@ -239,8 +236,8 @@ void FallbackStore::want_parts(Batch& batch) {
 // local_mutex_ is held.
 void FallbackStore::bring_to_told(const Subject& subject, const Request& request, Instant now) {
   assert(local_ != nullptr);
-  if (request.operation == Operation::kBlock) answers_->note_block(name_of(subject), now);
   if (lends(*request.limit)) return;
+  if (request.operation == Operation::kBlock) answers_->note_block(name_of(subject), now);
   const std::size_t parts = request.limit->parts.size();
   const auto told = answers_->take_new(name_of(subject), parts);
   if (std::ranges::none_of(told, [](const auto& one) { return one.has_value(); })) return;
@@ -318,16 +315,24 @@ class FallbackStore::LaterReceiver final : public Batch::OuterStore {
   LaterReceiver(FallbackStore& store, std::vector<AnsweredLater> all)
       : store_(store), all_(std::move(all)) {}
 
+  void on_reply(Batch& batch, std::size_t i, SteadyTime arrived) override {
+    store_.settle_later(batch, i, all_, store_.arrived_at(batch.now(), arrived));
+  }
+
   std::unique_ptr<Batch> on_answered(Batch& batch) override {
     std::vector<Request> requests;
     std::vector<AnsweredLater> late;
-    for (std::size_t i = 0; i < batch.requests().size(); ++i) {
-      if (batch.decisions()[batch.is_together() ? 0 : i].taken != kTakenLater) continue;
-      requests.push_back(batch.requests()[i]);
-      late.push_back(all_[i]);
-      late.back().is_late = true;
+    for (std::size_t i = 0; i < batch.decisions().size(); ++i) {
+      if (batch.decisions()[i].source != Source::kUnavailable) continue;
+      if (batch.decisions()[i].taken != kTakenLater) {
+        store_.settle_later(batch, i, all_, store_.decided_at(batch.now()));
+        continue;
+      }
+      for (std::size_t j = 0; j < batch.requests_of(i).size(); ++j) {
+        requests.push_back(batch.requests()[i + j]);
+        late.push_back(all_[i + j]);
+      }
     }
-    store_.on_answered_later(batch, all_);
     if (late.empty()) return nullptr;
     return store_.batch_of(std::move(late), requests, batch.mode(), batch.now(), batch.outer.sent);
   }
@@ -357,7 +362,8 @@ void FallbackStore::charge_back(std::span<const KeyName> names, Instant now) {
   const Instant at = decided_at(now);
   std::vector<Request> requests;
   std::vector<AnsweredLater> all;
-  std::vector<ChargeBack::Charge> taken = charges_.take(names, at);
+  std::vector<ChargeBack::Charge> taken;
+  if (!names.empty()) taken = charges_.take(names, at);
   if (charges_.may_charge(at)) std::ranges::move(charges_.take(at), std::back_inserter(taken));
   for (ChargeBack::Charge& charge : taken) {
     const auto space = space_of(charge);
@@ -389,21 +395,19 @@ void FallbackStore::charge_back(std::span<const KeyName> names, Instant now) {
   inner_->submit(std::move(batch));
 }
 
-// The store has answered requests whose units this process had admitted before, or will not.
-void FallbackStore::on_answered_later(const Batch& batch, std::span<const AnsweredLater> all) {
-  const Instant arrived = arrived_at(batch);
-  const bool is_group = all.size() > batch.decisions().size();
+// The store has answered requests_of(i), whose units this process had admitted before, or will not.
+void FallbackStore::settle_later(Batch& batch, std::size_t i, std::span<const AnsweredLater> all,
+                                 Instant arrived) {
+  const Decision& answer = batch.decisions()[i];
+  const std::span<const Request> requests = batch.requests_of(i);
+  if (lends(*requests[0].limit)) return;  // What was granted is released: see Request::is_reclaim.
   const std::lock_guard lock(local_mutex_);  // What is told and what is pending belong together.
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    const Request& request = batch.requests()[i];
-    const Decision& answer = batch.decisions()[is_group ? 0 : i];
-    // What was granted is released: see Request::is_reclaim.
-    if (lends(*request.limit) || answer.taken == kTakenLater) continue;
+  for (std::size_t j = 0; j < requests.size(); ++j) {
     if (answers_ != nullptr && answer.source == Source::kStore) {
-      record(all[i].name, request, is_group ? request.parts[0] : answer, batch, arrived,
-             all[i].is_late);
+      record(all[i + j].name, requests[j], requests.size() > 1 ? requests[j].parts[0] : answer,
+             batch, arrived);
     }
-    settle_admitted(all[i], request, answer, arrived);
+    settle_admitted(all[i + j], requests[j], answer, arrived);
   }
 }
 
@@ -432,15 +436,14 @@ void FallbackStore::settle_admitted(const AnsweredLater& one, const Request& req
 
 // What the store has told of a key. REQUIRES: answers_ is not null; the limit lends no permits.
 void FallbackStore::record(const KeyName& name, const Request& request, const Decision& answer,
-                           const Batch& batch, Instant arrived, bool is_late) {
+                           const Batch& batch, Instant arrived) {
   // As before sending: a denial that was recorded while this refund or reset was in flight may be
   // older than it.
   ask_again_after(request, name);
   if (request.operation == Operation::kBlock) return;  // It hides how many units remain.
-  const Instant sent = batch.outer.sent;
   const bool is_now = batch.now() == kStoreTime;
-  answers_->record(name, request, answer, is_now ? std::optional(sent) : std::nullopt, arrived,
-                   since_of(batch), is_late);
+  answers_->record(name, request, answer, is_now ? std::optional(batch.outer.sent) : std::nullopt,
+                   arrived);
 }
 
 std::unique_ptr<Watch> FallbackStore::watch(const std::shared_ptr<Space>& space,

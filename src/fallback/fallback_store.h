@@ -123,7 +123,6 @@ class FallbackStore final : public BatchStore, private Batch::OuterStore {
     std::shared_ptr<const LimitDefinition> limit;
     std::shared_ptr<const std::shared_ptr<Space>> space;
     bool is_charge_back = false;
-    bool is_late = false;
   };
   /// What is known of a space by its name. It outlives the space, for the next one of that name.
   struct Known {
@@ -135,21 +134,13 @@ class FallbackStore final : public BatchStore, private Batch::OuterStore {
     bool is_gone = false;    ///< The space was gone when names were last dropped.
   };
   using Subject = Batch::Subject;
+  using SteadyTime = std::chrono::steady_clock::time_point;
 
   Instant decided_at(Instant now) const { return now == kStoreTime ? clock_.now() : now; }
-  /// When the answers arrived. For a batch of several requests the clock is read now:
-  /// LastAnswers::record() tells such batches apart by this instant.
-  Instant arrived_at(const Batch& batch) const {
-    const bool is_known =
-        batch.arrived.time_since_epoch().count() != 0 && batch.decisions().size() == 1;
-    return batch.now() == kStoreTime && is_known ? clock_.at(batch.arrived)
-                                                 : decided_at(batch.now());
-  }
-  /// The answers of a batch are recorded when the last of them has arrived: since it was sent, the
-  /// store may have answered other batches, whose answers are newer. A single one is recorded as it
-  /// arrives, after all older ones.
-  static Instant since_of(const Batch& batch) {
-    return batch.decisions().size() > 1 ? batch.outer.sent : kMaxInt64;
+  /// When the answer to a request arrived, which was asked at `now`. `arrived`: see on_reply().
+  Instant arrived_at(Instant now, SteadyTime arrived) const {
+    const bool is_known = arrived.time_since_epoch().count() != 0;
+    return now == kStoreTime && is_known ? clock_.at(arrived) : decided_at(now);
   }
   /// A lower bound of the send time, at most a few milliseconds earlier. repeat_denial() uses the
   /// exact time for keys that were denied.
@@ -164,13 +155,16 @@ class FallbackStore final : public BatchStore, private Batch::OuterStore {
                      Decision& decision);
   std::unique_ptr<Batch> left_to_ask(std::unique_ptr<Batch> batch);
   static void want_parts(Batch& batch);
-  /// Records the answers, and lets the policy decide what has none: see settling.cc.
+  /// Records the answer: see settling.cc.
+  void on_reply(Batch& batch, std::size_t i, SteadyTime arrived) noexcept override;
+  /// Lets the policy decide what has no answer: see settling.cc.
   std::unique_ptr<Batch> on_answered(Batch& batch) override;
   void record(const KeyName& name, const Request& request, const Decision& answer,
-              const Batch& batch, Instant arrived, bool is_late);
+              const Batch& batch, Instant arrived);
   std::unique_ptr<Batch> batch_of(std::vector<AnsweredLater> all, std::span<const Request> requests,
                                   Batch::Mode mode, Instant now, Instant sent);
-  void on_answered_later(const Batch& batch, std::span<const AnsweredLater> all);
+  void settle_later(Batch& batch, std::size_t i, std::span<const AnsweredLater> all,
+                    Instant arrived);
   void settle_admitted(const AnsweredLater& one, const Request& request, const Decision& answer,
                        Instant arrived);
   void bring_to_told(const Subject& subject, const Request& request, Instant now);

@@ -427,7 +427,6 @@ TEST_F(FallbackOperationsTest, ABlockByAnotherProcessStandsForEachCostThatWasDen
   }
 }
 
-// In a batch, whose answers may be older than those of others.
 TEST_F(FallbackOperationsTest, AResetEndsABlockJustBefore) {
   for (const char* expression : {"fixed_window 10/1h", "concurrency 2"}) {
     wrap({}, expression);

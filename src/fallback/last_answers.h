@@ -17,10 +17,8 @@
 namespace sluice {
 
 /// What the store said last of each key: how many units are used, and which take it denied. Each
-/// answer overwrites the one before. Answers are recorded as they arrive, which is the order in
-/// which the store gave them; only those of a batch of several requests may be older, since they
-/// are recorded together when the last of them has arrived. Of two answers whose order is not
-/// known, the one that leaves less is kept.
+/// answer overwrites the one before: of each key, they are recorded in the order in which the store
+/// gave them.
 ///
 /// A denial with retry_after r of a request that was sent at t stands until t + r. It applies to
 /// requests of the same key under the same numbers that the store would deny too: a take of at
@@ -74,14 +72,10 @@ class LastAnswers {
   /// The store has given this answer, which arrived at `at`, to a request that was sent at `sent`
   /// or later. Nothing for `sent`: the request was not asked at the store's time, so that the
   /// answer says nothing of denials. Of an `&`, request.parts has the decisions of all parts; if
-  /// not, only what the binding part told is known. The answer is newer than all that the store
-  /// told until `since`. The answers of a batch of several requests are recorded when the last has
-  /// arrived, so their `since` is when the batch was sent. An answer that may be older than a block
-  /// does not tell that the key is not blocked: one whose `since` is not after the last
-  /// note_block() (see may_be_older_than_block()), and one after the deadline (`is_late`).
+  /// not, only what the binding part told is known. Only the answer to a request that was sent
+  /// after the last note_block() tells that the key is not blocked.
   void record(const KeyName& name, const Request& request, const Decision& told,
-              std::optional<Instant> sent, Instant at, Instant since = kMaxInt64,
-              bool is_late = false);
+              std::optional<Instant> sent, Instant at);
 
   /// For a request that is about to be sent: whether a denial of its key was recorded or cleared,
   /// as far as is remembered, lately enough to matter while the store answers. If not, denies() is
@@ -101,10 +95,6 @@ class LastAnswers {
 
   /// The key is being blocked here, at `now`.
   void note_block(const KeyName& name, Instant now);
-  /// Whether the store may have blocked the key, or another of its shard, after it gave this
-  /// answer; `since` and `at` are as for record(). Not if the batch itself has blocked it: its
-  /// answers are recorded in their order.
-  bool may_be_older_than_block(const KeyName& name, Instant since, Instant at) const;
 
   struct NewlyTold : Told {
     bool has_remained = false;  ///< Something remained: the key was not blocked.
@@ -123,13 +113,7 @@ class LastAnswers {
     bool may_be_denied : 1;  ///< It was denied, or asked again: `denials_` may have it.
     Told told;
 
-    // Whether what was told last may be newer than an answer that arrived at `at`. Answers of one
-    // batch arrive at one instant, and are recorded in their order.
-    bool may_be_newer_than(Instant at, Instant since) const {
-      return told.at > since && told.at != at;
-    }
-    void tell(const AnyPart& part, const Decision& decision, Instant at, Instant since,
-              bool may_be_blocked);
+    void tell(const AnyPart& part, const Decision& decision, Instant at, bool may_be_blocked);
     Instant ends_at() const { return told.reset_at; }
   };
 
@@ -159,9 +143,6 @@ class LastAnswers {
     Instant refunded_at = -1;  // When a key was last refunded here.
     Instant reset_at = -1;     // When a key was last reset here.
     Instant blocked_at = -1;   // When a key was last blocked here.
-    bool is_blocked_since(Instant since, Instant at) const {
-      return since <= blocked_at && blocked_at != at;
-    }
     // Written under lock, read without it: from then on no denial here is used while the store
     // answers.
     std::atomic<Instant> quiet_from{0};

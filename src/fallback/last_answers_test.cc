@@ -173,30 +173,6 @@ TEST_F(LastAnswersTest, ADenialEndsWhenATakeThatItCoversIsAllowed) {
   EXPECT_FALSE(find({.cost = 3}, kStart + 2)) << "under other numbers";
 }
 
-// An answer that waited for the others of its batch.
-TEST_F(LastAnswersTest, OfTwoAnswersInUnknownOrderTheStricterIsKept) {
-  const auto tell_late = [&](std::int64_t remaining, Instant at, Instant since) {
-    answers_.record(name({}), request({}), {.allowed = true, .limit = 10, .remaining = remaining},
-                    since, at, since);
-    const auto told = answers_.take_new(name({}), 1)[0];
-    return told ? 10 - told->used : -1;
-  };
-  tell({.cost = 0}, {.allowed = true, .limit = 10, .remaining = 3}, kStart + 20);
-  EXPECT_EQ(tell_late(4, kStart + 30, kStart + 10), 3);
-  EXPECT_EQ(tell_late(2, kStart + 30, kStart + 10), 2);
-  EXPECT_EQ(tell_late(5, kStart + 30, kStart + 10), 5) << "later in the same batch";
-  EXPECT_EQ(tell_late(6, kStart + 40, kStart + 30), 6) << "sent when that had arrived";
-}
-
-TEST_F(LastAnswersTest, AnAnswerThatMayBeOlderEndsNoDenial) {
-  tell({}, {.limit = 10, .retry_after = nanoseconds(100)}, kStart + 20);
-  const Decision allowed{.allowed = true, .limit = 10, .remaining = 4};
-  answers_.record(name({}), request({}), allowed, kStart + 10, kStart + 30, kStart + 10);
-  EXPECT_TRUE(find({}, kStart + 40));
-  answers_.record(name({}), request({}), allowed, kStart + 20, kStart + 30, kStart + 20);
-  EXPECT_FALSE(find({}, kStart + 40));
-}
-
 TEST_F(LastAnswersTest, ADenialEndsWhenAsMuchRemains) {
   deny({.cost = 5});
   tell({.cost = 0}, {.allowed = true, .limit = 10, .remaining = 4});

@@ -21,36 +21,36 @@ constinit thread_local int completing = 0;
 
 }  // namespace
 
-/// Handles the inner store's answers to a batch, of requests alone or asked together: records them,
-/// and lets the policy decide the requests without an answer.
+/// Completes a batch: lets the policy decide what the inner store has not answered.
 class FallbackStore::Settling {
  public:
   /// Both outlive this. REQUIRES: the inner store has made all decisions of the batch.
   Settling(FallbackStore& store, Batch& batch)
       : store_(store),
         batch_(batch),
-        subjects_(batch.outer.subjects.data(), batch.outer.subjects.size()),
-        arrived_(store.arrived_at(batch)) {}
+        subjects_(batch.outer.subjects.data(), batch.outer.subjects.size()) {}
 
   /// Where an allocation fails, the process ends: what was admitted would be noted by half.
   std::unique_ptr<Batch> run() noexcept {
-    const Requests requests = batch_.requests();
-    const std::span<Decision> decisions = batch_.decisions();
-    const bool is_group = batch_.is_together() && requests.size() > 1;
-    if (is_group) settle_group(requests, decisions[0]);
-    for (std::size_t i = 0; i < requests.size(); ++i) {
+    for (std::size_t i = 0; i < batch_.decisions().size(); ++i) {
       if (subjects_[i].space == nullptr) continue;  // The inner store was not asked.
-      Decision& decision = decisions[is_group ? 0 : i];
-      if (!is_group) settle_one(subjects_.subspan(i, 1), requests.subspan(i, 1), decision);
-      FallbackSpace::of(subjects_[i]).count(requests[i], decision);
+      const Requests requests = batch_.requests_of(i);
+      const Subjects subjects = subjects_.subspan(i, requests.size());
+      Decision& decision = batch_.decisions()[i];
+      if (decision.source == Source::kUnavailable) {
+        settle_lost(subjects, requests, decision);
+      } else {
+        note_answered(subjects, requests, decision);
+      }
+      for (std::size_t j = 0; j < requests.size(); ++j) {
+        FallbackSpace::of(subjects[j]).count(requests[j], decision);
+      }
     }
     const bool raises = lost_ > 0 && policy() == OnFailure::kRaise;
     if (raises) batch_.set_error("the store did not answer");
     if (!raises && !is_left_open_) batch_.clear_error();
     count(raises);
-    if (!admitted_.empty() || (answered_ && store_.charges_.may_charge(arrived_))) {
-      store_.charge_back(admitted_, batch_.now());
-    }
+    if (answered_ && !store_.charges_.is_empty()) store_.charge_back(admitted_, batch_.now());
     if (lates_.empty()) return nullptr;
     return store_.batch_of(std::move(lates_), late_requests_, batch_.mode(), batch_.now(),
                            batch_.outer.sent);
@@ -60,37 +60,38 @@ class FallbackStore::Settling {
   using Subjects = std::span<const Subject>;
   using Requests = std::span<const Request>;
 
-  // Of one subject and its request.
-  void settle_one(Subjects subjects, Requests requests, Decision& decision) {
-    const Request& request = requests[0];
-    const bool is_lost = decision.source == Source::kUnavailable;
-    answered_ = answered_ || !is_lost;
+  // on_reply() has recorded it.
+  void note_answered(Subjects subjects, Requests requests, const Decision& decision) {
+    answered_ = true;
+    if (!decision.allowed || store_.charges_.is_empty()) return;
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      const Request& request = requests[i];
+      if (can_be_denied(request.operation, request.cost) && !lends(*request.limit)) {
+        admitted_.push_back(name_of(subjects[i]));
+      }
+    }
+  }
+
+  void settle_lost(Subjects subjects, Requests requests, Decision& decision) {
     if (decision.taken == kTakenLater) await(subjects, requests);
+    const Request& first = requests[0];
     // It is not known whether the inner store granted this permit, so only the inner store is asked
     // to release it: a permit with that id in the local states would be another one.
-    if (request.is_reclaim) {
-      is_left_open_ = is_left_open_ || is_lost;
+    if (first.is_reclaim) {
+      is_left_open_ = true;
       if (decision.taken == kTakenLater) decision.taken = kTakenUnknown;
       return;
     }
-    learn(subjects[0], request, decision, decision.allowed);
-    if (!is_lost) return;
-    const bool may_be_granted = may_be_executed(decision) && lends(*request.limit) &&
-                                can_be_denied(request.operation, request.cost);
+    // The store may have carried it out, as record() says.
+    if (store_.answers_ != nullptr && !lends(*first.limit)) {
+      store_.ask_again_after(first, name_of(subjects[0]));
+    }
+    const bool may_be_granted = may_be_executed(decision) && lends(*first.limit) &&
+                                can_be_denied(first.operation, first.cost);
+    if (lost_++ == 0) lost_at_ = store_.decided_at(batch_.now());
     answer_by_policy(subjects, requests, decision);
     // So the caller knows that the inner store may count the permit, and can release it there.
     if (may_be_granted) decision.taken = kTakenUnknown;
-  }
-
-  void settle_group(Requests requests, Decision& decision) {
-    if (decision.source == Source::kUnavailable) {
-      if (decision.taken == kTakenLater) await(subjects_, requests);
-      return answer_by_policy(subjects_, requests, decision);
-    }
-    answered_ = true;
-    for (std::size_t i = 0; i < requests.size(); ++i) {
-      learn(subjects_[i], requests[i], requests[i].parts[0], decision.allowed);
-    }
   }
 
   // The answer to these may come after this one.
@@ -99,49 +100,15 @@ class FallbackStore::Settling {
       FallbackSpace& space = FallbackSpace::of(subjects[i]);
       lates_.push_back({.name = name_of(subjects[i]),
                         .limit = space.keep(*requests[i].limit),
-                        .space = space.inner,
-                        .is_late = true});
+                        .space = space.inner});
       late_requests_.push_back(requests[i]);
       late_requests_.back().limit = lates_.back().limit.get();
     }
   }
 
-  // `answer` is the request's own; `is_done`, whether all that were asked together are admitted.
-  void learn(const Subject& subject, const Request& request, const Decision& answer, bool is_done) {
-    if (store_.answers_ == nullptr) return;
-    const bool is_for_permits = lends(*request.limit);
-    const Operation operation = request.operation;
-    if (answer.source != Source::kStore) {
-      // The store may have carried it out, as record() says.
-      if (!is_for_permits) store_.ask_again_after(request, name_of(subject));
-      return;
-    }
-    if (store_.local_ != nullptr && store_.local_->mirrors(request)) {
-      Decision done = answer;
-      done.allowed = is_done;
-      std::unique_lock lock(store_.local_mutex_, std::defer_lock);
-      // Nothing else is known of permits: no need to agree with it.
-      if (!is_for_permits) lock.lock();
-      // What was told before a block does not end it.
-      if (operation == Operation::kBlock) store_.bring_to_told(subject, request, arrived_);
-      // A reset that was carried out before a block does not end it. (Of units, record() tells the
-      // rest.)
-      if (operation != Operation::kReset ||
-          !store_.answers_->may_be_older_than_block(name_of(subject), since_of(batch_), arrived_)) {
-        store_.local_->mirror(subject.key, in_local(subject, request), done, arrived_);
-      }
-    }
-    if (is_for_permits) return;
-    if (is_done && can_be_denied(operation, request.cost) && !store_.charges_.is_empty()) {
-      admitted_.push_back(name_of(subject));
-    }
-    store_.record(name_of(subject), request, answer, batch_, arrived_, false);
-  }
-
   // Answers one request, or several asked together, in place of the store, whose decision is
   // kUnavailable.
   void answer_by_policy(Subjects subjects, Requests requests, Decision& decision) {
-    ++lost_;
     if (policy() == OnFailure::kRaise) {
       decision = {.source = Source::kUnavailable};
       return;
@@ -155,18 +122,18 @@ class FallbackStore::Settling {
     const std::lock_guard lock(store_.local_mutex_);
     boost::container::small_vector<Request, 1> local;
     for (std::size_t i = 0; i < requests.size(); ++i) {
-      store_.bring_to_told(subjects[i], requests[i], arrived_);
+      store_.bring_to_told(subjects[i], requests[i], lost_at_);
       local.push_back(in_local(subjects[i], requests[i]));
     }
     const std::span<Request> asked(local.data(), local.size());
     if (repeat_denials(subjects, requests, asked, decision)) return;
-    decision = store_.local_->answer(asked, arrived_);
+    decision = store_.local_->answer(asked, lost_at_);
     // The store may have charged what it was sent, so that is not charged back, unless its answer
     // comes late and says that it has not.
     Sent sent = may_be_done ? Sent::kUnanswered : Sent::kNo;
     if (is_awaited) sent = Sent::kAnswerMayCome;
     for (std::size_t i = 0; i < requests.size(); ++i) {
-      auto admitted = store_.note_local(subjects[i], requests[i], decision, arrived_, sent);
+      auto admitted = store_.note_local(subjects[i], requests[i], decision, lost_at_, sent);
       if (is_awaited) lates_[lates_.size() - requests.size() + i].admitted = std::move(admitted);
     }
   }
@@ -183,7 +150,7 @@ class FallbackStore::Settling {
     for (std::size_t i = 0; i < requests.size(); ++i) {
       Decision one;
       if (!can_be_denied(requests[i].operation, requests[i].cost) || lends(*requests[i].limit) ||
-          !store_.answers_->denies(name_of(subjects[i]), requests[i], arrived_, one,
+          !store_.answers_->denies(name_of(subjects[i]), requests[i], lost_at_, one,
                                    LastAnswers::Inner::kIsLost) ||
           (denying && one.retry_after <= denial.retry_after)) {
         continue;
@@ -207,7 +174,7 @@ class FallbackStore::Settling {
       request.operation = Operation::kTake;
       request.cost = 0;
     }
-    store_.local_->answer(requests, arrived_);
+    store_.local_->answer(requests, lost_at_);
     Decision& part = is_group ? requests[denying].parts[0] : requests[0].parts[denial.binding];
     part = denial;
     if (!is_group) part.binding = 0;  // It has no parts of its own.
@@ -228,8 +195,8 @@ class FallbackStore::Settling {
   FallbackStore& store_;
   Batch& batch_;
   const std::span<const Subject> subjects_;
-  const Instant arrived_;
   std::size_t lost_ = 0;
+  Instant lost_at_ = 0;  // The time at which the policy decides.
   bool answered_ = false;
   bool is_left_open_ = false;  // A request that only the inner store can answer has no answer.
   // Keys of requests that the store has admitted, if it lacks units of any keys: it would admit
@@ -238,6 +205,33 @@ class FallbackStore::Settling {
   std::vector<AnsweredLater> lates_;
   std::vector<Request> late_requests_;  // Of each of lates_.
 };
+
+// Where an allocation fails, the process ends, as in run().
+void FallbackStore::on_reply(Batch& batch, std::size_t i, SteadyTime arrived) noexcept {
+  const std::span<const Request> requests = batch.requests_of(i);
+  // Of a permit that is reclaimed, nothing is known here.
+  if (answers_ == nullptr || requests[0].is_reclaim) return;
+  const Decision& decision = batch.decisions()[i];
+  const Instant at = arrived_at(batch.now(), arrived);
+  for (std::size_t j = 0; j < requests.size(); ++j) {
+    const Request& request = requests[j];
+    const Subject& subject = batch.outer.subjects[i + j];
+    const Decision& answer = requests.size() > 1 ? request.parts[0] : decision;
+    if (answer.source != Source::kStore) continue;
+    const bool is_for_permits = lends(*request.limit);
+    if (local_ != nullptr && local_->mirrors(request)) {
+      Decision done = answer;
+      done.allowed = decision.allowed;
+      std::unique_lock lock(local_mutex_, std::defer_lock);
+      // Nothing else is known of permits: no need to agree with it.
+      if (!is_for_permits) lock.lock();
+      // What was told before a block does not end it.
+      if (request.operation == Operation::kBlock) bring_to_told(subject, request, at);
+      local_->mirror(subject.key, in_local(subject, request), done, at);
+    }
+    if (!is_for_permits) record(name_of(subject), request, answer, batch, at);
+  }
+}
 
 std::unique_ptr<Batch> FallbackStore::on_answered(Batch& batch) {
   std::unique_ptr<Batch> late = Settling(*this, batch).run();

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <chrono>
+#include <cstddef>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -12,6 +14,9 @@ namespace sluice {
 /// A test double for the store around a store: wants the answers that come late, and keeps them.
 class LateAnswers final : public Batch::OuterStore {
  public:
+  void on_reply(Batch&, std::size_t i, std::chrono::steady_clock::time_point) override {
+    replied.push_back(i);
+  }
   std::unique_ptr<Batch> on_answered(Batch& batch) override {
     std::vector<Request> late;
     for (std::size_t i = 0; i < batch.decisions().size(); ++i) {
@@ -32,6 +37,7 @@ class LateAnswers final : public Batch::OuterStore {
 
   /// What the requests refer to: it is destroyed once they have been answered.
   std::shared_ptr<const void> kept;
+  std::vector<std::size_t> replied;  // Which decisions it was told as they were made.
   std::vector<Decision> all;
   std::vector<Decision> parts;
 };

@@ -86,29 +86,32 @@ Decision ScriptedStore::answer_to(std::span<const Request> requests, bool togeth
   return decision;
 }
 
-// False if a request is lost.
+// False if a request is lost. The answers are told to the batch.
 bool ScriptedStore::carry_out(std::span<const Request> requests, bool together, Instant now,
-                              std::span<Decision> decisions) {
+                              std::span<Decision> decisions, Batch* batch) {
   std::unique_lock lock(mutex_);
   if (now == kStoreTime && clock) now = *clock;
   bool lost = false;
+  std::vector<std::size_t> made;
   for (std::size_t i = 0; i < decisions.size(); ++i) {
     if (!is_open(decisions[i])) continue;
     decisions[i] = answer_to(together ? requests : requests.subspan(i, 1), together, now);
-    lost = lost || decisions[i].source == Source::kUnavailable;
+    lost = lost || is_open(decisions[i]);
+    made.push_back(i);
   }
   const auto next = std::exchange(on_the_way, nullptr);
   lock.unlock();
-  if (next) next();
+  for (const std::size_t i : made) {
+    if (next && i == made.back()) next();
+    if (batch != nullptr && !is_open(decisions[i])) batch->on_reply(i, arrived);
+  }
   return !lost;
 }
 
 void ScriptedStore::carry_out(Batch& batch) {
-  if (!carry_out(batch.requests(), batch.is_together(), batch.now(), batch.decisions())) {
+  if (!carry_out(batch.requests(), batch.is_together(), batch.now(), batch.decisions(), &batch)) {
     batch.set_error(error);
-    return;
   }
-  batch.arrived = arrived;
 }
 
 void ScriptedStore::decide(std::span<const Request> requests, Instant now,
@@ -176,6 +179,7 @@ void ScriptedStore::be_late(std::string_view key) {
     const bool is_late = key.empty() || batch->requests()[i].key == key;
     batch->decisions()[i] = is_late ? Decision{.source = Source::kUnavailable, .taken = kTakenLater}
                                     : answer_to(batch->requests().subspan(i, 1), false, now);
+    if (!is_open(batch->decisions()[i])) batch->on_reply(i, arrived);
   }
   batch->set_error("the store is late");
   lock.unlock();

@@ -70,11 +70,11 @@ class ScriptedStore final : public Store {
   /// Decides in the place of the memory, where it is set and returns a decision. An answer of
   /// kUnavailable is lost. Of requests that are asked together, it is called for the first.
   std::function<std::optional<Decision>(const Request&)> says;
-  /// Runs once, after the next requests were decided and before their answers arrive.
+  /// Runs once, after the next requests were decided and before the last of their answers arrives.
   std::function<void()> on_the_way;
   /// Its own time, where it is set; else the memory's.
   std::optional<Instant> clock;
-  /// When the answers to submitted batches arrived (Batch::arrived); by default it does not say.
+  /// When the answers to submitted batches arrived (Batch::OuterStore); by default it does not say.
   std::chrono::steady_clock::time_point arrived;
   /// What it says of its health.
   StoreHealth health = {};
@@ -148,7 +148,7 @@ class ScriptedStore final : public Store {
   Decision answer_to(std::span<const Request> requests, bool together, Instant now);
   void note(std::span<const Request> requests, Instant now);
   bool carry_out(std::span<const Request> requests, bool together, Instant now,
-                 std::span<Decision> decisions);
+                 std::span<Decision> decisions, Batch* batch = nullptr);
   void carry_out(Batch& batch);
 
   mutable std::mutex mutex_;

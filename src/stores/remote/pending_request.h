@@ -58,8 +58,7 @@ struct PendingRequest : ListHook {
 
   /// It stands for the i-th decision of the batch.
   void refer_to(Batch& asked, std::size_t i) {
-    const std::span<const Request> all = asked.requests();
-    requests = asked.is_together() ? all : all.subspan(i, 1);
+    requests = asked.requests_of(i);
     decision = &asked.decisions()[i];
   }
 };

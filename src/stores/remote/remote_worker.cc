@@ -343,7 +343,8 @@ void RemoteWorker::complete(PendingRequest& request, Clock::time_point arrived) 
   } else {
     monitor_.count_answer();
   }
-  request.batch->batch->arrived = arrived;
+  Batch& asked = *request.batch->batch;
+  asked.on_reply(static_cast<std::size_t>(request.decision - asked.decisions().data()), arrived);
   end(request);
 }
 
@@ -357,7 +358,6 @@ void RemoteWorker::set_unavailable(PendingRequest& request, std::int64_t taken,
                                    std::string_view why) {
   *request.decision = {.source = Source::kUnavailable, .taken = taken};
   request.batch->batch->set_error(why);
-  request.batch->batch->arrived = {};
 }
 
 /// Counts a request whose time is up.

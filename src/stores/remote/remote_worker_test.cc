@@ -464,6 +464,7 @@ TEST_F(RemoteWorkerLateTest, ALateReplyIsGivenToWhoWantsIt) {
   EXPECT_EQ(answers.decisions[2].taken, 0);
   EXPECT_EQ(answers.decisions[3].source, Source::kStore);
   EXPECT_EQ(answers.error, "the server did not answer");
+  EXPECT_THAT(wanted_.replied, testing::ElementsAre(3));
   EXPECT_EQ(router_.abandoned, 1U) << "the one that was not sent";
   reply();
   EXPECT_TRUE(wanted_.all.empty()) << "there is another";
