@@ -53,7 +53,7 @@ class SLUICE_EXPORT Reservation {
   /// window is over, or the bucket has refilled. (Of an `&`, each part gets back what it counts.
   /// Units that stop counting on the way to the store are returned.) Nor if this process has called
   /// reset() for the key since, even if the call has not returned or has failed: the store may have
-  /// forgotten them. If the process has reset 1,000 other keys since, of whatever limits, some 1.5 %
+  /// forgotten them. If the process has reset 1,000 other keys since, of whatever limits, some 1.5%
   /// of the reservations return none either: keys are known by their hashes, in 65,536 places.
   void cancel();
 
