@@ -9,6 +9,7 @@
 #include "core/ascii.h"
 #include "core/limit_syntax.h"
 #include "core/near_miss.h"
+#include "core/safe_text.h"
 
 namespace sluice {
 namespace {
@@ -109,7 +110,7 @@ Limit::Limit(std::string_view expression, std::string_view name) {
   definition->expression = describe_parts(definition->parts);
   definition->space = name.empty() ? definition->expression : std::string(name);
   if (!name.empty() && !is_name(name)) {
-    throw InvalidLimit("limit name '" + std::string(name.substr(0, 64)) +
+    throw InvalidLimit("limit name '" + without_url(name.substr(0, 64)) +
                            "': a name has 1 to 64 characters of a-z, A-Z, 0-9, '_', '.', '-'",
                        0);
   }

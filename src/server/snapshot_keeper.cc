@@ -58,7 +58,7 @@ void SnapshotKeeper::load() {
     if (is_past) {
       line += ", " + text_of(std::chrono::nanoseconds(now - loaded.written_at)) + " ago";
     } else {
-      line += ", which is to come: the machine's clock was set back, so keys may deny until then";
+      line += ", which is to come: the machine's clock was set back, so no time counts since then";
     }
     if (loaded.fresh > 0) line += "; " + counted(loaded.fresh, "key") + " had no state left";
     if (loaded.without_room > 0)
@@ -80,8 +80,9 @@ void SnapshotKeeper::warn_of_clock(std::int64_t ahead_ns) const {
   say(LogLevel::kWarning, "store_clock",
       "the store's clock is " + text_of(std::chrono::nanoseconds(std::abs(ahead_ns))) +
           (is_behind ? " behind" : " ahead of") +
-          " the machine's: that was set, or the machine suspended, while a former server ran; the "
-          "limits stay as they are, but windows of fixed_window begin that much too " +
+          " the machine's, since that was set or the machine suspended; no limit admits more for "
+          "it, "
+          "but windows of fixed_window begin that much too " +
           (is_behind ? "late" : "early") +
           " until a start without this snapshot, which opens all limits",
       {{"ahead_seconds", in_seconds(ahead_ns)}});

@@ -303,9 +303,11 @@ class Loader {
     secret.bytes = input.take<decltype(secret.bytes)>();
     if (input.failed() || !input.empty()) fail_block();
     if (!is_instant(summary_.written_at) || !is_instant(by_its_clock)) fail_block();
-    summary_.clock_ahead_ns = by_its_clock - summary_.written_at;
-    // As much later than the snapshot by the store's clock as by the wall clock.
-    now_ = std::clamp<Instant>(now_ + summary_.clock_ahead_ns, 0, kEndOfTime - 1);
+    // As load_snapshot() says. No more time than the wall clock tells, and none backwards.
+    const Instant wall = now_;
+    const auto behind_ns = std::min<std::int64_t>(by_its_clock - summary_.written_at, 0);
+    now_ = std::min(std::max(by_its_clock, wall + behind_ns), kEndOfTime - 1);
+    summary_.clock_ahead_ns = now_ - wall;
     store_.set_clock(now_);
     table_.set_secret(secret);
   }

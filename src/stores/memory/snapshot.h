@@ -22,7 +22,8 @@ class SnapshotError : public std::runtime_error {
 struct SnapshotSummary {
   /// When the snapshot was begun, by the wall clock.
   Instant written_at = 0;
-  /// By how much the store's clock was ahead of the wall clock then; negative if it was behind.
+  /// By how much the store's clock was ahead of the wall clock, when it was written or, if it was
+  /// loaded, is now; negative if it is behind.
   std::int64_t clock_ahead_ns = 0;
   /// The keys that were written or loaded.
   std::uint64_t keys = 0;
@@ -61,11 +62,12 @@ SnapshotSummary write_snapshot(MemoryStore& store, Instant now, Instant wall,
 /// been opened, and no other thread uses it.
 ///
 /// States have instants of the clock of the store that was written. This store's clock goes on from
-/// there, as much later as the wall clock, which shows `wall`, is later than it was then. So if the
-/// wall clock was set while that store was used, or the machine suspended, no limit admits more or
-/// less, and the two clocks differ as before. If the wall clock was set between, the states are off
-/// by as much. Keys that are as if never seen by now are left out. If the store has less room than
-/// the one that was written, keys are forgotten as for new keys: at first those that do not deny.
+/// there, as much later as the wall clock, which shows `wall`, is later than it was then. If it was
+/// ahead of the wall clock, it waits for that. So if the wall clock was set while that store was
+/// used, no limit admits more. If it was set forward between, limits admit as much too early; if it
+/// was set back, no time has passed between. Keys that are as if never seen by now are left out. If
+/// the store has less room than the one that was written, keys are forgotten as for new keys: at
+/// first those that do not deny.
 ///
 /// Throws SnapshotError if it is no snapshot, or one of another version, or damaged, or if the
 /// store has no room for its limits, and what `read` throws. The store is then of no use.

@@ -156,13 +156,35 @@ TEST(Snapshot, TheClockGoesOnWhereTheStoreWas) {
   EXPECT_FALSE(LimitedKeys(again, "sliding_log 2/30m", "login").take("a", now).allowed);
   MemoryStore later;
   EXPECT_EQ(load(later, kRight + kHourNs, bytes).fresh, 1);
-  // The wall clock was set back between: by an hour and a half, and to its beginning.
-  MemoryStore back;
-  EXPECT_EQ(load(back, kStart - kHourNs / 2, bytes).keys, 1);
-  EXPECT_LT(back.now(), kStart - kHourNs);
-  MemoryStore far_back;
-  EXPECT_EQ(load(far_back, 0, bytes).keys, 1);
-  EXPECT_GE(far_back.now(), 0);
+  // The wall clock was set back between: no time has passed.
+  for (const Instant wall : {kStart - kHourNs / 2, Instant{0}}) {
+    MemoryStore back;
+    const auto found = load(back, wall, bytes);
+    EXPECT_EQ(found.keys, 1);
+    EXPECT_EQ(found.clock_ahead_ns, kStart - wall);
+    EXPECT_GE(back.now(), kStart);
+    EXPECT_LT(back.now(), kStart + kMinuteNs);
+  }
+}
+
+// The machine begins with a clock that is wrong by as much each time, and puts it right later.
+TEST(Snapshot, AClockThatIsWrongAtEachStartDoesNotAddUp) {
+  for (const std::int64_t wrong : {2 * kHourNs, -2 * kHourNs}) {
+    Instant right = kStart;
+    auto store = std::make_unique<MemoryStore>();
+    store->set_clock(right);
+    for (int boot = 0; boot < 4; ++boot) {
+      const Instant began = store->now();
+      const std::string bytes = written(*store, began, right);
+      right += kMinuteNs;
+      store = std::make_unique<MemoryStore>();
+      load(*store, right + wrong, bytes);
+      const Instant passed = store->now() - began;
+      const bool first = boot == 0;  // How wrong the clock is is not known yet.
+      EXPECT_LT(passed, (first ? 3 * kHourNs : 2 * kMinuteNs)) << boot;
+      EXPECT_GE(passed, 0) << boot;
+    }
+  }
 }
 
 // As if the limits had changed without a restart.
