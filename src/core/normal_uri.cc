@@ -8,15 +8,16 @@
 namespace sluice {
 namespace {
 
-constexpr bool is_unreserved(char c) {
-  return is_in_names(c) || c == '~';
+// Whether a segment of a path may have the character itself ("pchar" in RFC 3986).
+constexpr bool is_in_segments(char c) {
+  return is_in_names(c) || std::string_view("~!$&'()*+,;=:@").find(c) != std::string_view::npos;
 }
 
 // Appends the first character of the text, and returns how many bytes it has there.
 std::size_t append_character(std::string_view text, std::string& output) {
   const int byte = text[0] == '%' ? hex_byte(text.substr(1)) : -1;
   const char c = byte < 0 ? text[0] : static_cast<char>(byte);
-  if (byte < 0 ? c > ' ' && c <= '~' : is_unreserved(c)) {
+  if (is_in_segments(c)) {
     output += c;
   } else {
     const auto value = static_cast<unsigned char>(c);

@@ -55,8 +55,12 @@ TEST(NormalUri, PathsHaveOneSpelling) {
       {"/a%2fb%3F%25%c3%a9", "/a%2Fb%3F%25%C3%A9"},
       {"/\xC3\xA9 \x7F", "/%C3%A9%20%7F"},
       {"/a!$&'()*+,;=:@b", "/a!$&'()*+,;=:@b"},
-      {"/%", "/%"},
-      {"/%zz%6", "/%zz%6"},
+      {"/%21%24%26%27%28%29%2a%2b%2c%3b%3d%3a%40", "/!$&'()*+,;=:@"},
+      {"/\"<>[\\]^`{|}", "/%22%3C%3E%5B%5C%5D%5E%60%7B%7C%7D"},
+      {"/%22%3c%3e%5b%5c%5d%5e%60%7b%7c%7d", "/%22%3C%3E%5B%5C%5D%5E%60%7B%7C%7D"},
+      {"/%", "/%25"},
+      {"/%zz%6", "/%25zz%256"},
+      {"/%%341", "/%2541"},
       {"/a/http://b", "/a/http:/b"},
       {"/", "/"},
       {"/..", "/"},
@@ -73,7 +77,7 @@ TEST(NormalUri, PathsHaveOneSpelling) {
     std::string output = "/x ";
     append_normal_path(target, output);
     EXPECT_EQ(output, "/x " + std::string(path)) << target;
-    // It is its own only spelling.
+    // No second spelling comes of it.
     std::string again = "/x ";
     append_normal_path(output.substr(3), again);
     EXPECT_EQ(again, output);

@@ -17,7 +17,7 @@ class OriginalRequest {
       : context_(context), target_(target) {}
 
   std::string_view method() const;
-  /// As append_normal_path() writes it: all spellings of a path are one key.
+  /// As append_normal_path() writes it.
   std::string path() const;
   std::string_view query() const;
   /// As append_normal_host() writes it.
