@@ -31,13 +31,13 @@ Decision policy_decision(OnFailure policy, std::span<const Request> requests) {
       policy == OnFailure::kDeny && std::ranges::any_of(requests, [](const Request& request) {
         return can_be_denied(request.operation, request.cost);
       });
-  const std::chrono::seconds wait(denied ? kPolicyWait : std::chrono::seconds(0));
+  const std::chrono::seconds wait = kPolicyWait * (policy == OnFailure::kDeny ? 1 : 0);
   const auto decision = [&](const Decision& one) -> Decision {
     return {.allowed = !denied,
             .source = Source::kPolicy,
             .binding = one.binding,
             .limit = one.limit,
-            .retry_after = wait,
+            .retry_after = wait * (denied ? 1 : 0),
             .reset_after = wait};
   };
   if (requests.size() == 1) {

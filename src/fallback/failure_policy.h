@@ -17,7 +17,7 @@ enum class OnFailure : std::uint8_t {
   kRaise,  ///< StoreError.
 };
 
-/// The retry_after of a denial by OnFailure::kDeny.
+/// The retry_after of a denial by OnFailure::kDeny, and the reset_after of all its answers.
 inline constexpr std::chrono::seconds kPolicyWait{1};
 
 /// The answer to a request, or to several that are asked together, and to their parts. REQUIRES:

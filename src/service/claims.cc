@@ -95,8 +95,12 @@ void Claims::take_peeks(std::span<const Decision> decisions) {
     const std::vector<AnyPart>& parts = claims_[round_[i]].limit->parts;
     const std::int64_t units = units_[round_[i]];
     Decision& own = answer_.parts[round_[i]] = decisions[i];
-    // The failure policy has no numbers.
-    if (own.source == Source::kPolicy) continue;
+    if (own.source == Source::kPolicy) {
+      // It has no numbers. OnFailure::kDeny is the one that says when to ask again.
+      own.allowed = units == 0 || own.reset_after.count() == 0;
+      if (!own.allowed) own.retry_after = own.reset_after;
+      continue;
+    }
     own.allowed =
         own.remaining >= units || (parts.size() == 1 && borrows(parts[0]) && own.remaining > 0);
     if (own.allowed) continue;

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "fallback/failure_policy.h"
 #include "service/server_context.h"
 #include "stores/memory/memory_store.h"
 #include "testing/ask_batch.h"
@@ -356,14 +357,16 @@ TEST_P(NamedLimitsTest, TogetherWithADeniedKeyAClaimAboveItsLimitNeverPasses) {
 
 // It has no numbers from which another decision could be derived.
 TEST_P(NamedLimitsTest, TogetherWithADeniedKeyTheFailurePolicyDecidesForTheOthers) {
-  store->says = [](const Request&) {
-    return Decision{.allowed = true, .source = Source::kPolicy, .limit = 5};
-  };
-  ask_together({{"login", "a"}, {"api", "banned:eve"}});
-  ASSERT_THAT(replies.parts, SizeIs(2));
-  EXPECT_TRUE(replies.parts[0].allowed);
-  EXPECT_EQ(replies.parts[0].source, Source::kPolicy);
-  EXPECT_FALSE(replies.parts[1].allowed);
+  for (const OnFailure policy : {OnFailure::kAllow, OnFailure::kDeny}) {
+    store->says = [&](const Request& request) { return policy_decision(policy, {&request, 1}); };
+    ask_together({{"login", "a"}, {"login", "b", 0}, {"api", "banned:eve"}});
+    ASSERT_THAT(replies.parts, SizeIs(3));
+    EXPECT_EQ(replies.parts[0].source, Source::kPolicy);
+    EXPECT_EQ(replies.parts[0].allowed, policy == OnFailure::kAllow);
+    EXPECT_EQ(replies.parts[0].retry_after, kPolicyWait * (policy == OnFailure::kAllow ? 0 : 1));
+    EXPECT_TRUE(replies.parts[1].allowed) << "a peek";
+    EXPECT_FALSE(replies.parts[2].allowed);
+  }
 }
 
 TEST_P(NamedLimitsTest, OneClaimAskedTogetherHasTheRulesOfItsLimit) {
