@@ -215,6 +215,18 @@ TEST_F(AccessTest, ClosesAPeerWithTooManyWrongTokens) {
   EXPECT_EQ(connection_.send("AUTH gateway x\r\nPING\r\n"),
             "-WRONGPASS too many wrong tokens from this address.\r\n");
   EXPECT_EQ(connection_.progress.next, StreamHandler::Next::kClose);
+  // The reply to an EXEC is whole.
+  TestConnection other(thread_);
+  const std::string throttle = "CL.THROTTLE k 15 30 60\r\n";
+  other.send("AUTH gateway secret\r\nMULTI\r\nPING\r\nAUTH x\r\nPING\r\n" + throttle);
+  const std::string not_run = "-ERR not run: the connection is closed\r\n";
+  EXPECT_EQ(
+      other.send("EXEC\r\nPING\r\n"),
+      "*4\r\n+PONG\r\n-WRONGPASS too many wrong tokens from this address.\r\n" + not_run + not_run);
+  EXPECT_EQ(other.progress.next, StreamHandler::Next::kClose);
+  TestConnection last(thread_);
+  EXPECT_EQ(last.send("AUTH gateway secret\r\n" + throttle),
+            "+OK\r\n" + integers({0, 16, 15, -1, 2}));
 }
 
 }  // namespace

@@ -50,11 +50,16 @@ StreamHandler::Progress Handler::on_data(std::string_view input, std::string& ou
   return progress;
 }
 
-// Replies to the EXEC whose last batch has been decided; does nothing after another batch.
+// Replies to the EXEC whose last batch has been decided; does nothing after another batch. Commands
+// are left if one before them closes the connection.
 void Handler::end_exec(std::string& output) {
   if (!is_exec_batch_ || peer_.mode == Mode::kExec) return;
-  Writer(output, peer_.protocol).array(peer_.transaction.size());
+  Writer writer(output, peer_.protocol);
+  writer.array(peer_.transaction.size());
   output += exec_replies_;
+  for (std::size_t i = 0; i < peer_.transaction.rest_size(); ++i) {
+    writer.error("ERR not run: the connection is closed");
+  }
   std::string().swap(exec_replies_);
   peer_.transaction.clear();
 }

@@ -36,14 +36,20 @@ class Transaction {
 
   /// The commands that EXEC has not run yet, one after the other.
   std::string_view rest() const { return std::string_view(bytes_).substr(run_bytes_); }
-  /// The first `bytes` of the rest have been run.
-  void advance(std::size_t bytes) { run_bytes_ += bytes; }
+  /// The first command of the rest, of so many bytes, has been run.
+  void advance(std::size_t bytes) {
+    run_bytes_ += bytes;
+    ++run_commands_;
+  }
+  /// Commands of the rest.
+  std::size_t rest_size() const { return commands_ - run_commands_; }
 
   /// Forgets the commands, and frees their memory.
   void clear() {
     std::string().swap(bytes_);
     run_bytes_ = 0;
     commands_ = 0;
+    run_commands_ = 0;
     aborted_ = false;
   }
 
@@ -51,6 +57,7 @@ class Transaction {
   std::string bytes_;
   std::size_t run_bytes_ = 0;
   std::size_t commands_ = 0;
+  std::size_t run_commands_ = 0;
   bool aborted_ = false;
 };
 
