@@ -1,8 +1,9 @@
 #include "net/client_stream.h"
 
-#include <fcntl.h>
 #include <openssl/err.h>
 #include <openssl/sslerr.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -11,6 +12,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <cassert>
+#include <cerrno>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -43,10 +45,17 @@ bool is_text(const error_code& error) {
 }
 
 // A program that this one starts would otherwise hold the connection, and keep the system from
-// resetting it.
+// resetting it. (IoSocket::open() has no such flag; to set it later would be too late for a program
+// that another thread starts in between.)
 void open_socket(IoSocket& socket, const IoSocket::endpoint_type& address, error_code& error) {
-  socket.open(address.protocol(), error);
-  if (!error) ::fcntl(socket.native_handle(), F_SETFD, FD_CLOEXEC);
+  const auto protocol = address.protocol();
+  const int fd = ::socket(protocol.family(), SOCK_STREAM | SOCK_CLOEXEC, protocol.protocol());
+  if (fd < 0) {
+    error.assign(errno, boost::system::system_category());
+    return;
+  }
+  socket.assign(protocol, fd, error);
+  if (error) ::close(fd);
 }
 
 }  // namespace
