@@ -81,8 +81,8 @@ class Batch final {
  public:
   /// Called once, when all decisions are made: within submit() or on the store's worker thread;
   /// after submit_and_wait(), on any thread that calls the store; or on the one that destroys the
-  /// store. It must not throw or block, since
-  /// other callers wait for that thread. The batch is destroyed when it returns.
+  /// store. It must not throw or block, since other callers wait for that thread. The batch is
+  /// destroyed when it returns.
   using Completion = std::function<void(Batch&)>;
 
   /// Whether each request is decided by itself, or all are admitted or none.

@@ -83,9 +83,9 @@ class Access {
   };
   /// Compares the token with that of the user `name`, or with those of all users if `name` is
   /// empty, or "default" and no user has that name. Takes the same time however similar tokens are.
-  /// `peer`: the client's address. Wrong
-  /// tokens from one address are limited: after kTooManyWrong the caller should close the
-  /// connection. The right token is always accepted, since other programs may share the address.
+  /// `peer`: the client's address. Wrong tokens from one address are limited: after kTooManyWrong
+  /// the caller should close the connection. The right token is always accepted, since other
+  /// programs may share the address.
   Login log_in(std::string_view name, std::string_view token, std::string_view peer);
 
   /// The number of wrong tokens so far.
