@@ -140,10 +140,11 @@ class Batch final {
   class OuterStore {
    public:
     /// The inner store has answered requests_of(i). Called for each answer as it arrives, so for
-    /// each key in the order in which the inner store has decided. `arrived`: when it did; the
-    /// epoch stands for just now.
+    /// each key in the order in which the inner store has decided (but for the keys of a group,
+    /// whose answer may come by another connection). `arrived`: when it did; the epoch stands for
+    /// just now.
     virtual void on_reply(Batch& batch, std::size_t i,
-                          std::chrono::steady_clock::time_point arrived) = 0;
+                          std::chrono::steady_clock::time_point arrived) noexcept = 0;
     /// The inner store has made all decisions. Calls the completion, if the batch has one. Returns
     /// a batch for the answers that may still come: the requests whose decisions were kTakenLater,
     /// in their order, with copies and shares of all that they refer to. Null if there are none.

@@ -72,7 +72,7 @@ std::shared_ptr<Space> FallbackStore::replace_space(const std::shared_ptr<Space>
   }
   // The local states first: those of the former limit stay as they are if the inner store, or they
   // themselves, have no room for this one.
-  const std::uint64_t kind = known.kind + (keeps_state(known.parts, limit.parts) ? 0 : 1);
+  const std::uint64_t kind = keeps_state(known.parts, limit.parts) ? known.kind : last_number_ + 1;
   std::shared_ptr<Space> local;
   const std::shared_ptr<Space> none;  // A copy of former->local would count as a use.
   if (local_) local = local_->open_space(former ? former->local : none, limit, kind);
@@ -315,7 +315,7 @@ class FallbackStore::LaterReceiver final : public Batch::OuterStore {
   LaterReceiver(FallbackStore& store, std::vector<AnsweredLater> all)
       : store_(store), all_(std::move(all)) {}
 
-  void on_reply(Batch& batch, std::size_t i, SteadyTime arrived) override {
+  void on_reply(Batch& batch, std::size_t i, SteadyTime arrived) noexcept override {
     store_.settle_later(batch, i, all_, store_.arrived_at(batch.now(), arrived));
   }
 
@@ -442,8 +442,11 @@ void FallbackStore::record(const KeyName& name, const Request& request, const De
   ask_again_after(request, name);
   if (request.operation == Operation::kBlock) return;  // It hides how many units remain.
   const bool is_now = batch.now() == kStoreTime;
+  // Where a store has several connections, a group comes by that of its first key: since it was
+  // sent, its other keys may have had newer answers by theirs.
+  const bool is_group = batch.is_together() && batch.requests().size() > 1;
   answers_->record(name, request, answer, is_now ? std::optional(batch.outer.sent) : std::nullopt,
-                   arrived);
+                   arrived, is_group ? batch.outer.sent : kMaxInt64);
 }
 
 std::unique_ptr<Watch> FallbackStore::watch(const std::shared_ptr<Space>& space,

@@ -130,7 +130,7 @@ class FallbackStore final : public BatchStore, private Batch::OuterStore {
     std::weak_ptr<const std::shared_ptr<Space>> inner;  ///< FallbackSpace::inner.
     std::uint64_t number = 0;                           ///< See FallbackSpace::number.
     std::vector<AnyPart> parts;
-    std::uint64_t kind = 0;  ///< How often the limit has become one that keeps no former state.
+    std::uint64_t kind = 0;  ///< See LocalFallback::open_space().
     bool is_gone = false;    ///< The space was gone when names were last dropped.
   };
   using Subject = Batch::Subject;

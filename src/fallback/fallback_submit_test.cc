@@ -53,13 +53,35 @@ TEST_F(FallbackSubmitTest, ABatchEndsNoBlockThatWasAnsweredMeanwhile) {
         decide({.key = key, .operation = Operation::kBlock, .duration_ns = kHourNs});
         inner_->lose_nothing();
       };
-      EXPECT_TRUE(decide_batch({{.key = key}, {.key = "other"}})[0].allowed);
+      EXPECT_TRUE(decide_batch({{.key = "other"}, {.key = key}})[1].allowed);
       inner_->lose_all();
       EXPECT_FALSE(decide({.key = key}).allowed) << key;
       EXPECT_TRUE(decide({.key = "other"}).allowed);
       inner_->lose_nothing();
     }
   }
+}
+
+// Of a store with several connections, it may come by another one than the key's other answers.
+TEST_F(FallbackSubmitTest, AnOlderAnswerToAGroupReplacesNoStricterOne) {
+  wrap({}, "fixed_window 10/1d & fixed_window 20/1d");
+  inner_->answers = ScriptedStore::Answers::kAtOnce;
+  inner_->on_the_way = [this] { EXPECT_TRUE(decide({.key = "b", .cost = 9}).allowed); };
+  EXPECT_TRUE(decide_all({{.key = "a"}, {.key = "b"}}).allowed);
+  inner_->lose_all();
+  EXPECT_EQ(decide({.key = "b", .cost = 0}).remaining, 0);
+  EXPECT_EQ(decide({.key = "a", .cost = 0}).remaining, 9);
+}
+
+TEST_F(FallbackSubmitTest, AnOlderAnswerToAGroupEndsNoDenial) {
+  wrap({}, "fixed_window 10/1d");
+  inner_->answers = ScriptedStore::Answers::kAtOnce;
+  inner_->on_the_way = [this] {
+    decide_elsewhere({.key = "b", .operation = Operation::kBlock, .duration_ns = kHourNs});
+    EXPECT_FALSE(decide({.key = "b"}).allowed);
+  };
+  EXPECT_TRUE(decide_all({{.key = "a"}, {.key = "b"}}).allowed);
+  EXPECT_EQ(decide({.key = "b"}).source, Source::kCache);
 }
 
 // What has come back since then may be admitted here.

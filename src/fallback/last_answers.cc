@@ -59,10 +59,12 @@ std::int64_t patience_denied(const Request& request) {
 }  // namespace
 
 void LastAnswers::ToldEntry::tell(const AnyPart& part, const Decision& decision, Instant at,
-                                  bool may_be_blocked) {
+                                  Instant newer_than, bool may_be_blocked) {
   Told next{.at = at,
             .used = std::max<std::int64_t>(0, decision.limit - decision.remaining),
             .reset_at = saturated_sum(at, decision.reset_after.count())};
+  const auto strictness = [](const Told& one) { return std::pair(one.used, one.reset_at); };
+  if (told.at > newer_than && strictness(told) >= strictness(next)) return;
   // Where nothing remains more may be used: another limit of this name may be larger. (Of a bucket
   // reset_at says how much. After a reset by another process this is too much.)
   const bool may_be_more = decision.remaining == 0 && !is_bucket(part) && told.reset_at > at;
@@ -127,7 +129,7 @@ LastAnswers::Denial* LastAnswers::denial_of(const KeyName& name, const ToldEntry
 }
 
 void LastAnswers::record(const KeyName& name, const Request& request, const Decision& told,
-                         std::optional<Instant> sent, Instant at) {
+                         std::optional<Instant> sent, Instant at, Instant newer_than) {
   const std::size_t number = number_of(name);
   Shard& shard = shards_[number];
   const bool takes_units = sent && can_be_denied(request.operation, request.cost);
@@ -138,7 +140,8 @@ void LastAnswers::record(const KeyName& name, const Request& request, const Deci
                                                    : told_.find(number, tag_of(name));
   if (entry == nullptr) return;
   const bool may_be_blocked = sent.value_or(at) < shard.blocked_at;
-  entry->tell(request.limit->parts[told.binding], told, at, may_be_blocked);
+  const bool may_be_old = entry->told.at > newer_than;
+  entry->tell(request.limit->parts[told.binding], told, at, newer_than, may_be_blocked);
   if (is_denial) {
     note_denial(shard, *sent);
     Denial& denial = denials_.find_or_add(number, tag_of(name), at);
@@ -153,7 +156,7 @@ void LastAnswers::record(const KeyName& name, const Request& request, const Deci
               .binding = told.binding};
     if (former.sent_at > shard.refunded_at) denial.keep_smaller_cost(former, told.remaining, at);
     entry->may_be_denied = true;
-  } else if (sent && told.allowed) {
+  } else if (sent && told.allowed && !may_be_old) {
     Denial* const denial = denial_of(name, *entry);
     if (denial != nullptr && denial->until != 0 && denial->is_over(request, told)) {
       denial->until = 0;
@@ -165,7 +168,7 @@ void LastAnswers::record(const KeyName& name, const Request& request, const Deci
     const bool knows_all = request.parts.size() == parts;
     if (!knows_all && part != told.binding) continue;
     told_.find_or_add(number, tag_of_part(name, parts, part), at)
-        .tell(request.limit->parts[part], knows_all ? request.parts[part] : told, at,
+        .tell(request.limit->parts[part], knows_all ? request.parts[part] : told, at, newer_than,
               may_be_blocked);
   }
 }

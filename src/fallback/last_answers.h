@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "algorithms/limit_definition.h"
 #include "core/arithmetic.h"
 #include "core/limit_syntax.h"
 #include "core/lock.h"
@@ -18,7 +19,7 @@ namespace sluice {
 
 /// What the store said last of each key: how many units are used, and which take it denied. Each
 /// answer overwrites the one before: of each key, they are recorded in the order in which the store
-/// gave them.
+/// gave them (but see record()).
 ///
 /// A denial with retry_after r of a request that was sent at t stands until t + r. It applies to
 /// requests of the same key under the same numbers that the store would deny too: a take of at
@@ -73,9 +74,11 @@ class LastAnswers {
   /// or later. Nothing for `sent`: the request was not asked at the store's time, so that the
   /// answer says nothing of denials. Of an `&`, request.parts has the decisions of all parts; if
   /// not, only what the binding part told is known. Only the answer to a request that was sent
-  /// after the last note_block() tells that the key is not blocked.
+  /// after the last note_block() tells that the key is not blocked. The answer is known to be newer
+  /// than those that arrived until `newer_than`; of it and a later one the stricter is kept, and it
+  /// ends no denial then.
   void record(const KeyName& name, const Request& request, const Decision& told,
-              std::optional<Instant> sent, Instant at);
+              std::optional<Instant> sent, Instant at, Instant newer_than = kMaxInt64);
 
   /// For a request that is about to be sent: whether a denial of its key was recorded or cleared,
   /// as far as is remembered, lately enough to matter while the store answers. If not, denies() is
@@ -113,7 +116,8 @@ class LastAnswers {
     bool may_be_denied : 1;  ///< It was denied, or asked again: `denials_` may have it.
     Told told;
 
-    void tell(const AnyPart& part, const Decision& decision, Instant at, bool may_be_blocked);
+    void tell(const AnyPart& part, const Decision& decision, Instant at, Instant newer_than,
+              bool may_be_blocked);
     Instant ends_at() const { return told.reset_at; }
   };
 

@@ -14,7 +14,7 @@ namespace sluice {
 /// A test double for the store around a store: wants the answers that come late, and keeps them.
 class LateAnswers final : public Batch::OuterStore {
  public:
-  void on_reply(Batch&, std::size_t i, std::chrono::steady_clock::time_point) override {
+  void on_reply(Batch&, std::size_t i, std::chrono::steady_clock::time_point) noexcept override {
     replied.push_back(i);
   }
   std::unique_ptr<Batch> on_answered(Batch& batch) override {
