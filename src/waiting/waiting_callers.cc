@@ -7,23 +7,38 @@
 namespace sluice {
 namespace {
 
+using Number = std::atomic<std::uint64_t>;
+
 /// Of the keys that share a place. Numbers of events, which only rise.
 struct Events {
-  std::atomic<std::uint64_t> last_reset{0};  // Of a reset that began, or ended.
-  std::atomic<std::uint64_t> last_wake{0};   // Of a call of wake().
+  Number last_reset{0};  // Of a reset that began, or ended.
+  Number last_wake{0};   // Of a call of wake().
 };
-constinit std::array<Events, WaitingCallers::kPlaces> all_events;
+using Places = std::array<Events, WaitingCallers::kPlaces>;
+constinit std::array<Places, 2> all_events;
 
-// One key of several limits has several places.
-Events& events_of(const WaitingCallers& limit, std::string_view key) {
-  const std::size_t of_limit = reinterpret_cast<std::uintptr_t>(&limit) / sizeof limit;
-  return all_events[(std::hash<std::string_view>()(key) ^ of_limit) % all_events.size()];
+// A key has a place in each array. (One key of several limits has several.) With one alone, a
+// limiter that resets 100 keys a second would raise most places within ten minutes.
+std::array<Events*, 2> events_of(const WaitingCallers& limit, std::string_view key) {
+  const std::uint64_t mixed =
+      (std::hash<std::string_view>()(key) ^ reinterpret_cast<std::uintptr_t>(&limit)) *
+      0x9E3779B97F4A7C15U;
+  return {&all_events[0][(mixed >> 32) % WaitingCallers::kPlaces],
+          &all_events[1][(mixed >> 48) % WaitingCallers::kPlaces]};
 }
 
-void raise(std::atomic<std::uint64_t>& number, std::uint64_t to) {
-  std::uint64_t before = number.load();
-  while (before < to && !number.compare_exchange_weak(before, to)) {
+void raise(std::array<Events*, 2> places, Number Events::*which, std::uint64_t to) {
+  for (Events* const place : places) {
+    Number& number = place->*which;
+    std::uint64_t before = number.load();
+    while (before < to && !number.compare_exchange_weak(before, to)) {
+    }
   }
+}
+
+// The key's own, or a later one if other keys have raised both of its places.
+std::uint64_t last(std::array<Events*, 2> places, Number Events::*which) {
+  return std::min((places[0]->*which).load(), (places[1]->*which).load());
 }
 
 }  // namespace
@@ -42,9 +57,9 @@ WaitingCallers::Caller::Caller(WaitingCallers& callers, std::string_view key,
   const auto place = callers_.keys_.try_emplace(key_).first;
   Key& entry = place->second;
   place_ = entry.callers.insert(entry.callers.end(), this);
-  const std::uint64_t last =
-      std::max(events_of(callers_, key).last_wake.load(), callers_.last_wake_all_);
-  if (last > since) wake_(Waking::kAskAgain, {});
+  const std::uint64_t last_event =
+      std::max(last(events_of(callers_, key), &Events::last_wake), callers_.last_wake_all_);
+  if (last_event > since) wake_(Waking::kAskAgain, {});
   if (ask_ == nullptr || entry.timer != nullptr) return;
   entry.timer = timer;
   callers_.ask_after_pause(place);
@@ -79,14 +94,14 @@ void WaitingCallers::ask_after_pause(Keys::iterator key) {
 
 std::uint64_t WaitingCallers::begin_reset(std::string_view key) {
   const std::uint64_t begun = begin_event();
-  raise(events_of(*this, key).last_reset, begun);
+  raise(events_of(*this, key), &Events::last_reset, begun);
   return begun;
 }
 
 void WaitingCallers::wake(std::string_view key, Waking why, std::chrono::nanoseconds lasts,
                           std::uint64_t begun) {
   const std::lock_guard lock(mutex_);
-  raise(events_of(*this, key).last_wake, begun);
+  raise(events_of(*this, key), &Events::last_wake, begun);
   const auto found = keys_.find(key);
   if (found == keys_.end()) return;
   for (const Caller* caller : found->second.callers) {
@@ -105,7 +120,7 @@ void WaitingCallers::wake_all(const LimitBinding& binding) {
 }
 
 bool WaitingCallers::was_reset(std::string_view key, std::uint64_t since) const {
-  return wakings() != since && events_of(*this, key).last_reset.load() > since;
+  return wakings() != since && last(events_of(*this, key), &Events::last_reset) > since;
 }
 
 }  // namespace sluice

@@ -45,7 +45,8 @@ class WaitingCallers {
   /// Asks the store, without waiting for the answer. Returns false if the caller need not ask, now
   /// or later.
   using Ask = std::function<bool()>;
-  /// The events of all keys of all limits are counted in so many places, by the hashes of the keys.
+  /// The events of all keys of all limits are counted in two arrays of so many places. Each key has
+  /// one place in each, by its hash: only a key of which others share both is taken for theirs.
   static constexpr std::size_t kPlaces = 65'536;
 
   /// How many events were counted in this process, for all limits together: calls of wake() and
@@ -105,8 +106,8 @@ class WaitingCallers {
   /// Whether a reset in this process may have forgotten units of the key: then a refund would
   /// return units that others have taken since. `since` is the value of wakings() before the store
   /// was asked for them. Says yes if it does not know: if a reset that began later is not answered,
-  /// if one ended later, or if it was that of a key in the same place. (Of one that is still under
-  /// way and began earlier it says no.)
+  /// if one ended later, or if its places are those of keys that were reset. (Of one that is still
+  /// under way and began earlier it says no.)
   bool was_reset(std::string_view key, std::uint64_t since) const;
 
  private:
