@@ -144,8 +144,9 @@ class SLUICE_EXPORT Limiter {
   /// now, or until an earlier block ends if that is later. The key's state is kept. reset() ends
   /// the block. Callers of this process that wait in acquire() or acquire_all() for the key are
   /// denied at once, and units that they had reserved are returned. (The retry_after of those in a
-  /// queue is `duration`, or that of their last denial if it is longer.) Callers that come to
-  /// acquire() later wait for the end of the block if the limit is of windows or logs, and are
+  /// queue is `duration`, or that of their last denial if it is longer; for one in acquire_all()
+  /// that joins its queue at this moment it may be 5 ms.) Callers that come to acquire(), or to
+  /// their queue, later wait for the end of the block if the limit is of windows or logs, and are
   /// denied at once if it is a bucket: see docs/limits.md. The result is that of a peek()
   /// afterwards. As with charge(), a memory store without room denies, and does not record the
   /// block.

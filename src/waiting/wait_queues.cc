@@ -510,7 +510,8 @@ void WaitQueues::Waiter::on_event(std::size_t claim, Waking why, nanoseconds las
   if (!queue) {  // It is on its way to the queue of another claim.
     return timer_->post([self, claim, why, lasts] { self->on_event(claim, why, lasts); });
   }
-  why == Waking::kBlocked ? queue->blocked(self, claim, lasts) : queue->released();
+  if (why != Waking::kBlocked) return queue->released();
+  queue->blocked(self, claim, std::max<nanoseconds>(lasts, kSoon));  // 0 is not known.
 }
 
 // REQUIRES: the lock is held.

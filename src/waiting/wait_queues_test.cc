@@ -434,25 +434,28 @@ TEST_F(WaitQueuesTest, WhatTheStoreRefusesIsAnError) {
   EXPECT_THROW(std::rethrow_exception(refused.error), std::invalid_argument);
 }
 
-// Its queue is told of other keys only.
+// Its queue is told of other keys only. The first block is that before it comes to wait there.
 TEST_F(WaitQueuesTest, ABlockOfAnotherClaimIsNotMissed) {
   use_window();
   const auto others = std::make_shared<WaitQueues>(timer_);
   const auto other = std::make_shared<LimitBinding>(store_, Limit("fixed_window 7/1m", "other"),
                                                     LimitBinding::Kind::kUnits);
-  AcquireRequest request({.binding = binding_, .queues = queues_, .key = "k"},
-                         TimerQueue::kEndOfTime);
-  request.claims.push_back({.binding = other, .queues = others, .key = "other"});
-  WaitQueues::wait(std::move(request), std::nullopt, {},
-                   [this](const AcquireOutcome& outcome) { outcomes_[1] = outcome; });
-  timer_->run();
-  others->blocked("other", {.retry_after = std::chrono::hours(9)});
-  timer_->run();
-  const Decision& denied = outcomes_[1].decision;
-  EXPECT_EQ(denied.binding, 1);
-  EXPECT_EQ(denied.limit, 7);
-  EXPECT_EQ(denied.retry_after, std::chrono::hours(9));
-  EXPECT_EQ(queues_->waiting(), 0U);
+  for (const bool waits : {false, true}) {
+    AcquireRequest request({.binding = binding_, .queues = queues_, .key = "k"},
+                           TimerQueue::kEndOfTime);
+    request.claims.push_back({.binding = other, .queues = others, .key = "other"});
+    WaitQueues::wait(std::move(request), std::nullopt, {},
+                     [this](const AcquireOutcome& outcome) { outcomes_[1] = outcome; });
+    if (waits) timer_->run();
+    others->blocked("other", {.retry_after = std::chrono::hours(9)});
+    timer_->run();
+    ASSERT_TRUE(outcomes_.contains(1));
+    const Decision denied = outcomes_.extract(1).mapped().decision;
+    EXPECT_EQ(denied.binding, 1);
+    EXPECT_EQ(denied.limit, 7);
+    EXPECT_EQ(denied.retry_after, waits ? nanoseconds(std::chrono::hours(9)) : kSoon);
+    EXPECT_EQ(queues_->waiting(), 0U);
+  }
 }
 
 TEST_F(WaitQueuesTest, ABlockDeniesAllThatWaitAtOnce) {

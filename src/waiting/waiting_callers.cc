@@ -12,7 +12,7 @@ using Number = std::atomic<std::uint64_t>;
 /// Of the keys that share a place. Numbers of events, which only rise.
 struct Events {
   Number last_reset{0};  // Of a reset that began, or ended.
-  Number last_wake{0};   // Of a call of wake().
+  Number last_wake{0};   // Of a call of wake(), times two; plus one if it told of a block.
 };
 using Places = std::array<Events, WaitingCallers::kPlaces>;
 constinit std::array<Places, 2> all_events;
@@ -57,9 +57,11 @@ WaitingCallers::Caller::Caller(WaitingCallers& callers, std::string_view key,
   const auto place = callers_.keys_.try_emplace(key_).first;
   Key& entry = place->second;
   place_ = entry.callers.insert(entry.callers.end(), this);
-  const std::uint64_t last_event =
-      std::max(last(events_of(callers_, key), &Events::last_wake), callers_.last_wake_all_);
-  if (last_event > since) wake_(Waking::kAskAgain, {});
+  const std::uint64_t event = last(events_of(callers_, key), &Events::last_wake);
+  const bool was_blocked = event / 2 > since && event % 2 == 1;
+  if (was_blocked || std::max(event / 2, callers_.last_wake_all_) > since) {
+    wake_(was_blocked ? Waking::kBlocked : Waking::kAskAgain, {});
+  }
   if (ask_ == nullptr || entry.timer != nullptr) return;
   entry.timer = timer;
   callers_.ask_after_pause(place);
@@ -101,7 +103,8 @@ std::uint64_t WaitingCallers::begin_reset(std::string_view key) {
 void WaitingCallers::wake(std::string_view key, Waking why, std::chrono::nanoseconds lasts,
                           std::uint64_t begun) {
   const std::lock_guard lock(mutex_);
-  raise(events_of(*this, key), &Events::last_wake, begun);
+  const bool is_block = why == Waking::kBlocked;
+  raise(events_of(*this, key), &Events::last_wake, 2 * begun + (is_block ? 1 : 0));
   const auto found = keys_.find(key);
   if (found == keys_.end()) return;
   for (const Caller* caller : found->second.callers) {

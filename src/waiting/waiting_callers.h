@@ -40,7 +40,7 @@ enum class Waking : std::uint8_t {
 /// Thread-safe, except what is said to be called on the timer thread.
 class WaitingCallers {
  public:
-  /// `lasts` is the duration of a block.
+  /// `lasts` is the duration of a block; 0 if it is not known.
   using Wake = std::function<void(Waking why, std::chrono::nanoseconds lasts)>;
   /// Asks the store, without waiting for the answer. Returns false if the caller need not ask, now
   /// or later.
@@ -58,11 +58,11 @@ class WaitingCallers {
   class Caller {
    public:
     /// `since` is the value of wakings() before the store was asked: `wake` is called for events
-    /// that began later. If that was before now, it is called at once, with kAskAgain; so it is, if
-    /// seldom, for an event of another key. It may be called several times, on any thread and with
-    /// a lock held: it must be short, and must not use the WaitingCallers. `ask` is
-    /// called on the timer thread, to which `timer` belongs, and makes and destroys no caller; both
-    /// are null if the caller never asks.
+    /// that began later. If that was before now, it is called at once, for the last of them; so it
+    /// is, if seldom, for an event of another key. It may be called several times, on any thread
+    /// and with a lock held: it must be short, and must not use the WaitingCallers. `ask` is called
+    /// on the timer thread, to which `timer` belongs, and makes and destroys no caller; both are
+    /// null if the caller never asks.
     Caller(WaitingCallers& callers, std::string_view key, const LimitBinding& binding,
            std::uint64_t since, Wake wake, Ask ask = nullptr,
            const std::shared_ptr<TimerQueue>& timer = nullptr);
