@@ -132,7 +132,8 @@ struct StoreEvent {
   enum class Kind : std::uint8_t {
     kUp,       ///< The store is connected, for the first time or again.
     kDown,     ///< A server cannot be reached or used, or is of another kind than the URL says.
-               ///< Reported again while the store is lost for each further reason, 16 in all.
+               ///< Reported again while the store is lost for each further reason: 16 at once,
+               ///< then one in a minute, at most 1,000.
     kLate,     ///< Eight successive replies came after the deadline. Reported once, and again only
                ///< after eight successive replies were in time, if no such series began in the
                ///< minute before.

@@ -11,7 +11,9 @@ namespace {
 
 constexpr std::chrono::milliseconds kLookAgain{100};
 constexpr std::chrono::minutes kQuiet{1};
-constexpr std::size_t kMostReasons = 16;  // Of one loss, or of refusals until a quiet minute.
+// Of one loss, or of refusals until a quiet minute: those told at once, and those told at all.
+constexpr std::size_t kReasonsAtOnce = 16;
+constexpr std::size_t kMostReasons = 1'000;
 
 std::string in_milliseconds(std::chrono::nanoseconds time) {
   return format_duration(std::chrono::ceil<std::chrono::milliseconds>(time).count() *
@@ -44,7 +46,7 @@ std::vector<StoreEvent> StoreEvents::since_last(const StoreHealth& health, TimeP
     tell(Kind::kUp, "is back");
   }
   if (was_lost) losses_ = {};
-  if ((was_lost || health.state == State::kDown) && is_new(losses_, health.reason)) {
+  if ((was_lost || health.state == State::kDown) && is_new(losses_, health.reason, now)) {
     tell(Kind::kDown, "is lost: " + health.reason);
   }
   if (health.state == State::kUp && (was_lost || last_.state != State::kUp)) {
@@ -59,7 +61,7 @@ std::vector<StoreEvent> StoreEvents::since_last(const StoreHealth& health, TimeP
   }
   if (health.refused != last_.refused) {
     if (begins(refused_until_, now)) refusals_ = {};
-    if (is_new(refusals_, health.refusal)) {
+    if (is_new(refusals_, health.refusal, now)) {
       tell(Kind::kRefused, "refuses requests: " + health.refusal);
     }
   }
@@ -77,9 +79,12 @@ std::vector<StoreEvent> StoreEvents::since_last(const StoreHealth& health, TimeP
   return events;
 }
 
-bool StoreEvents::is_new(Reasons& told, const std::string& reason) {
+bool StoreEvents::is_new(Reasons& reasons, const std::string& reason, TimePoint now) {
+  auto& told = reasons.told;
   if (told.size() == kMostReasons || std::ranges::find(told, reason) != told.end()) return false;
+  if (told.size() >= kReasonsAtOnce && now < reasons.quiet_until) return false;
   told.push_back(reason);
+  if (told.size() >= kReasonsAtOnce) reasons.quiet_until = now + kQuiet;
   return true;
 }
 

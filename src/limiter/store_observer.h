@@ -23,11 +23,14 @@ class StoreEvents final {
 
  private:
   /// Why a condition holds, which may change while it goes on; each server of a store has a reason
-  /// of its own. The reasons that were told.
-  using Reasons = std::vector<std::string>;
+  /// of its own.
+  struct Reasons {
+    std::vector<std::string> told;
+    TimePoint quiet_until = TimePoint::min();  // Once as many were told as may be at once.
+  };
 
-  /// Whether to tell the reason: each is told once, and no more than a few.
-  static bool is_new(Reasons& told, const std::string& reason);
+  /// Whether to tell the reason: each is told once; after the first few, one in a minute.
+  static bool is_new(Reasons& reasons, const std::string& reason, TimePoint now);
   /// Whether to report a condition that holds now: not if it was reported before and has not paused
   /// since. Sets `quiet_until` to the end of the pause that it needs.
   static bool begins(TimePoint& quiet_until, TimePoint now);

@@ -91,6 +91,14 @@ TEST_F(StoreEventsTest, EachReasonOfALossIsToldOnce) {
     told += messages().size();
   }
   EXPECT_EQ(told, 16U);
+  for (int minute = 1; minute < 3; ++minute) {
+    now_ += 1min - 1ns;
+    EXPECT_THAT(messages(), IsEmpty());
+    now_ += 1ns;
+    EXPECT_THAT(messages().size(), 1U) << "one is told each minute";
+    health_.reason += " and another";
+    EXPECT_THAT(messages(), IsEmpty());
+  }
   go_up();
   EXPECT_THAT(messages(), ElementsAre("the store redis://h is back"));
   go_down("h refuses");
