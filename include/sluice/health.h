@@ -138,8 +138,8 @@ struct StoreEvent {
                ///< after eight successive replies were in time, if no such series began in the
                ///< minute before.
     kRefused,  ///< A server has refused a request: see StoreHealth::refusal. Reported once, and
-               ///< again only after a minute without a refusal or, 16 times in all until then, for
-               ///< each further error.
+               ///< again only after a minute without a refusal, or for each further error: as
+               ///< many until then as of kDown.
     kClock,    ///< A clock by which the store decides is behind: see StoreHealth::clock_behind.
                ///< Reported once, and again only after a minute without such an answer.
     kFull,     ///< A memory store evicts keys or has no room for new ones. Reported once, and again
