@@ -123,7 +123,7 @@ void WaitingCallers::wake_all(const LimitBinding& binding) {
 }
 
 bool WaitingCallers::was_reset(std::string_view key, std::uint64_t since) const {
-  return wakings() != since && last(events_of(*this, key), &Events::last_reset) > since;
+  return last(events_of(*this, key), &Events::last_reset) > since;
 }
 
 }  // namespace sluice
