@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <deque>
@@ -293,13 +294,22 @@ TEST(RedisStore, ALateErrorAsksForTheMapOfTheCluster) {
   }
 }
 
+// However often it is busy, the pauses stay short. (On a loaded machine most may be longer.)
 TEST(RedisStore, AServerThatIsBusyIsAskedAgainAfterPauses) {
   Asked asked(options_of);
-  const auto began = std::chrono::steady_clock::now();
-  for (int i = 0; i < 7; ++i) asked.answer("EVALSHA", "-BUSY Redis is busy running a script.\r\n");
-  const std::vector<std::string> last = read_command(asked.peer);
-  EXPECT_GE(std::chrono::steady_clock::now() - began, 7 * 5ms);
-  asked.peer.send(admission_of(last, kHourNs));
+  std::vector<std::string> command = read_command(asked.peer);
+  auto shortest_of_last = std::chrono::nanoseconds::max();
+  for (int i = 0; i < 30; ++i) {
+    const auto refused = std::chrono::steady_clock::now();
+    asked.peer.send("-BUSY Redis is busy running a script.\r\n");
+    command = read_command(asked.peer);
+    EXPECT_EQ(command.front(), "EVALSHA");
+    const auto pause = std::chrono::steady_clock::now() - refused;
+    EXPECT_GE(pause, 5ms);
+    if (i >= 10) shortest_of_last = std::min(shortest_of_last, pause);
+  }
+  EXPECT_LT(shortest_of_last, 40ms);
+  asked.peer.send(admission_of(command, kHourNs));
   EXPECT_EQ(asked.pending.get().error, "");
 }
 
