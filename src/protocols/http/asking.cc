@@ -56,9 +56,11 @@ void ask(RequestContext& context, const SharedLimit& limit, Request request, Rep
   detail.options = context.options;
   if (detail.form == Form::kReservation) detail.reserved.limit = limit;
   detail.limits.push_back(bound_for(limit, request.key));
-  // The headers tell of each part of an `a & b`.
-  const bool tells_parts = (detail.form == Form::kCheck || detail.form == Form::kAuth) &&
-                           detail.limits[0]->limit.definition().parts.size() > 1;
+  // The headers tell of each part of an `a & b`, and a reservation keeps how long each counts. What
+  // is asked together has the decisions of the parts, also if it is one request.
+  const bool may_tell_parts = detail.form == Form::kCheck || detail.form == Form::kAuth ||
+                              detail.form == Form::kReservation;
+  const bool tells_parts = may_tell_parts && detail.limits[0]->limit.definition().parts.size() > 1;
   if (tells_parts && context.waits_for_decisions()) return;
   if (tells_parts) request.parts_if_allowed = true;
   // If local states have carried out a commit, which is charged to the store later, the commit is

@@ -134,11 +134,6 @@ void run_reserve(RequestContext& context) {
   members.end();
   const SharedLimit& limit = find_limit(thread, name);
   require_kind(*limit, request);
-  // The decisions of parts are told of what is asked together, also if it is one request.
-  const bool has_parts =
-      CountedFor::parts_of(limit->bound_for(request.key).limit.definition()) != 0;
-  if (has_parts && context.waits_for_decisions()) return;
-  request.parts_if_allowed = true;
   const Instant now = thread.server->store().now();
   auto place = thread.reservations->take_place(request.key.size(), now);
   if (!place) {
@@ -153,7 +148,6 @@ void run_reserve(RequestContext& context) {
        .style = style_of(context),
        .place = std::move(place),
        .reserved = {.key = std::string(request.key), .cost = request.cost, .asked_at = now}});
-  if (has_parts) thread.context.batch.ask_together();
 }
 
 void run_commit(RequestContext& context) {
