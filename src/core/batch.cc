@@ -27,9 +27,8 @@ Batch::~Batch() = default;
 // The batch also owns the decisions of parts, since the caller may go away. Requests that are asked
 // together always get theirs: a FallbackStore records them.
 void Batch::keep_parts() {
-  const bool is_group = is_together() && requests_.size() > 1;
   const auto parts_of = [&](const Request& request) {
-    return std::max<std::size_t>(is_group ? 1 : 0, request.parts.size());
+    return std::max<std::size_t>(is_group() ? 1 : 0, request.parts.size());
   };
   std::size_t count = 0;
   for (const Request& request : requests_) count += parts_of(request);

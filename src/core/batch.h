@@ -105,9 +105,15 @@ class Batch final {
   std::span<const Decision> decisions() const { return {decisions_.data(), decisions_.size()}; }
   Mode mode() const { return mode_; }
   bool is_together() const { return mode_ == Mode::kTogether; }
+  /// Whether several requests have one decision: then `parts` of each begin with its own.
+  bool is_group() const { return is_together() && requests_.size() > 1; }
   /// Those that decisions()[i] answers.
   std::span<Request> requests_of(std::size_t i) {
     return is_together() ? requests() : requests().subspan(i, 1);
+  }
+  /// The decision of requests_of(i)[j] itself.
+  const Decision& own_decision(std::size_t i, std::size_t j) const {
+    return is_group() ? requests_[j].parts[0] : decisions_[i];
   }
   Instant now() const { return now_; }
 

@@ -31,14 +31,14 @@ Decision policy_decision(OnFailure policy, std::span<const Request> requests) {
       policy == OnFailure::kDeny && std::ranges::any_of(requests, [](const Request& request) {
         return can_be_denied(request.operation, request.cost);
       });
-  const std::chrono::seconds wait = kPolicyWait * (policy == OnFailure::kDeny ? 1 : 0);
+  constexpr std::chrono::seconds kNone{0};
   const auto decision = [&](const Decision& one) -> Decision {
     return {.allowed = !denied,
             .source = Source::kPolicy,
             .binding = one.binding,
             .limit = one.limit,
-            .retry_after = wait * (denied ? 1 : 0),
-            .reset_after = wait};
+            .retry_after = denied ? kPolicyWait : kNone,
+            .reset_after = policy == OnFailure::kDeny ? kPolicyWait : kNone};
   };
   if (requests.size() == 1) {
     const Request& request = requests[0];

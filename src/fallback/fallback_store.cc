@@ -186,7 +186,6 @@ void FallbackStore::submit_and_wait(std::unique_ptr<Batch> batch) {
 std::unique_ptr<Batch> FallbackStore::left_to_ask(std::unique_ptr<Batch> batch) {
   const std::span<Request> requests = batch->requests();
   auto& subjects = batch->outer.subjects;
-  const bool is_group = batch->is_together() && requests.size() > 1;
   subjects.reserve(requests.size());
   Instant sent = sent_at(batch->now());
   bool is_open = false;
@@ -195,7 +194,8 @@ std::unique_ptr<Batch> FallbackStore::left_to_ask(std::unique_ptr<Batch> batch) 
     Request& request = requests[i];
     subjects.push_back({.space = request.space, .key = hash_key(request.key, secret_)});
     Subject& subject = subjects.back();
-    if (!is_group && answer_inline(subject, request, batch->now(), sent, batch->decisions()[i])) {
+    if (!batch->is_group() &&
+        answer_inline(subject, request, batch->now(), sent, batch->decisions()[i])) {
       subject.space = nullptr;
       continue;
     }
@@ -404,8 +404,7 @@ void FallbackStore::settle_later(Batch& batch, std::size_t i, std::span<const An
   const std::lock_guard lock(local_mutex_);  // What is told and what is pending belong together.
   for (std::size_t j = 0; j < requests.size(); ++j) {
     if (answers_ != nullptr && answer.source == Source::kStore) {
-      record(all[i + j].name, requests[j], requests.size() > 1 ? requests[j].parts[0] : answer,
-             batch, arrived);
+      record(all[i + j].name, requests[j], batch.own_decision(i, j), batch, arrived);
     }
     settle_admitted(all[i + j], requests[j], answer, arrived);
   }
@@ -444,9 +443,8 @@ void FallbackStore::record(const KeyName& name, const Request& request, const De
   const bool is_now = batch.now() == kStoreTime;
   // Where a store has several connections, a group comes by that of its first key: since it was
   // sent, its other keys may have had newer answers by theirs.
-  const bool is_group = batch.is_together() && batch.requests().size() > 1;
   answers_->record(name, request, answer, is_now ? std::optional(batch.outer.sent) : std::nullopt,
-                   arrived, is_group ? batch.outer.sent : kMaxInt64);
+                   arrived, batch.is_group() ? batch.outer.sent : kMaxInt64);
 }
 
 std::unique_ptr<Watch> FallbackStore::watch(const std::shared_ptr<Space>& space,

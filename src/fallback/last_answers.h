@@ -74,9 +74,9 @@ class LastAnswers {
   /// or later. Nothing for `sent`: the request was not asked at the store's time, so that the
   /// answer says nothing of denials. Of an `&`, request.parts has the decisions of all parts; if
   /// not, only what the binding part told is known. Only the answer to a request that was sent
-  /// after the last note_block() tells that the key is not blocked. The answer is known to be newer
-  /// than those that arrived until `newer_than`; of it and a later one the stricter is kept, and it
-  /// ends no denial then.
+  /// after the last note_block() tells that the key is not blocked. The answer is newer than those
+  /// that arrived until `newer_than`. If another one has arrived since, either may be the newer
+  /// one: then the stricter is kept, and this one ends no denial.
   void record(const KeyName& name, const Request& request, const Decision& told,
               std::optional<Instant> sent, Instant at, Instant newer_than = kMaxInt64);
 

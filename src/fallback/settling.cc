@@ -216,7 +216,7 @@ void FallbackStore::on_reply(Batch& batch, std::size_t i, SteadyTime arrived) no
   for (std::size_t j = 0; j < requests.size(); ++j) {
     const Request& request = requests[j];
     const Subject& subject = batch.outer.subjects[i + j];
-    const Decision& answer = requests.size() > 1 ? request.parts[0] : decision;
+    const Decision& answer = batch.own_decision(i, j);
     if (answer.source != Source::kStore) continue;
     const bool is_for_permits = lends(*request.limit);
     if (local_ != nullptr && local_->mirrors(request)) {
