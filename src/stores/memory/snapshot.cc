@@ -215,7 +215,7 @@ class Writer {
 class Loader {
  public:
   Loader(MemoryStore& store, Instant wall, const ReadBytes& read)
-      : store_(store), table_(store.table()), limits_(table_.limits()), read_(read), now_(wall) {}
+      : store_(store), table_(store.table()), limits_(table_.limits()), read_(read), wall_(wall) {}
 
   SnapshotSummary run() {
     read_format();
@@ -304,10 +304,9 @@ class Loader {
     if (input.failed() || !input.empty()) fail_block();
     if (!is_instant(summary_.written_at) || !is_instant(by_its_clock)) fail_block();
     // As load_snapshot() says. No more time than the wall clock tells, and none backwards.
-    const Instant wall = now_;
     const auto behind_ns = std::min<std::int64_t>(by_its_clock - summary_.written_at, 0);
-    now_ = std::min(std::max(by_its_clock, wall + behind_ns), kEndOfTime - 1);
-    summary_.clock_ahead_ns = now_ - wall;
+    now_ = std::min(std::max(by_its_clock, wall_ + behind_ns), kEndOfTime - 1);
+    summary_.clock_ahead_ns = now_ - wall_;
     store_.set_clock(now_);
     table_.set_secret(secret);
   }
@@ -377,7 +376,8 @@ class Loader {
   Table& table_;
   LimitTable& limits_;
   const ReadBytes& read_;
-  Instant now_;  // By the wall clock until the header is read, and then by the store's.
+  const Instant wall_;
+  Instant now_ = 0;  // By the store's clock, once the header is read.
   SnapshotSummary summary_;
   std::uint64_t at_ = 0;  // The bytes that have been read.
   std::uint64_t blocks_ = 0;
