@@ -7,11 +7,9 @@ compiler runs once for all calls, and reports lines of the page.
 
 import os
 import re
-import sys
 import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "system"))
-from harness import ROOT, Connection, Server, SystemTest, command, run, sluice  # noqa: E402
+from harness import ROOT, Connection, Server, SystemTest, command, run, sluice
 
 PAGE = os.path.join("docs", "coming-from.md")
 CXX = os.environ.get("CXX", "g++")
@@ -101,7 +99,3 @@ class ComingFrom(SystemTest):
             for words, reply in replies:
                 expected = [int(number) for number in reply.split()]
                 self.assertEqual(connection.read(), expected, words)
-
-
-if __name__ == "__main__":
-    unittest.main()

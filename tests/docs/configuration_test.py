@@ -3,11 +3,9 @@ knows, and the examples are what it accepts and says."""
 
 import os
 import re
-import sys
 import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "system"))
-from harness import ROOT, SystemTest, sluice  # noqa: E402
+from harness import ROOT, SystemTest, sluice
 
 PAGE = os.path.join("docs", "configuration.md")
 ROW = re.compile(r"^\| `([\w.\[\]]+)` \|", re.MULTILINE)
@@ -53,7 +51,3 @@ class Configuration(SystemTest):
         path = self.write_file("sluice.yaml", file.replace("5/10m", "5/10x"))
         result = sluice("check-config", "sluice.yaml", cwd=os.path.dirname(path))
         self.assertEqual(result.stderr, next(text for kind, text in kinds if kind == "text"))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -4,13 +4,11 @@ alert rules ask for nothing else."""
 import json
 import os
 import re
-import sys
 import tempfile
 import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "system"))
-from certificates import Certificates  # noqa: E402
-from harness import (ROOT, Server, SystemTest, free_port, read_text, run,  # noqa: E402
+from certificates import Certificates
+from harness import (ROOT, Server, SystemTest, free_port, read_text, run,
                      write_text)
 
 ROW = re.compile(r"^\| `(\w+)` \| (\w+) \|([^|]*)\| \S.* \|$", re.MULTILINE)
@@ -161,7 +159,3 @@ class Packaging(MetricsTest):
             "sluice_store_charged_back_units_total", "sluice_store_clock_behind_total",
             "sluice_store_late_replies_total", "sluice_store_lost_total",
             "sluice_store_not_charged_back_units_total", "sluice_store_refused_total"})
-
-
-if __name__ == "__main__":
-    unittest.main()

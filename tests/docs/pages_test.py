@@ -5,13 +5,11 @@ import json
 import os
 import re
 import shutil
-import sys
 import tempfile
 import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "system"))
-from harness import ROOT, run, sluice  # noqa: E402
-from links import dangling_links, read  # noqa: E402
+from harness import ROOT, run, sluice
+from tests.docs.links import dangling_links, read
 
 MAN = os.path.join(ROOT, "docs", "man")
 SAMPLE = os.path.join(ROOT, "data", "access.log")
@@ -173,7 +171,3 @@ class ManPages(unittest.TestCase):
         for path in glob.glob(os.path.join(MAN, "*")):
             result = run("groff", "-mandoc", "-Tutf8", "-ww", "-z", path)
             self.assertEqual((result.returncode, result.stderr), (0, ""), path)
-
-
-if __name__ == "__main__":
-    unittest.main()

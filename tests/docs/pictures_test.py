@@ -6,14 +6,12 @@ After an intended change: tools/pictures build/release/sluice draws them again; 
 import os
 import re
 import shutil
-import sys
 import tempfile
 import unittest
 import xml.etree.ElementTree
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "system"))
-from harness import BINARY, ROOT, run  # noqa: E402
-from links import read  # noqa: E402
+from harness import BINARY, ROOT, run
+from tests.docs.links import read
 
 ALGORITHMS = os.path.join(ROOT, "src", "algorithms")
 
@@ -45,7 +43,3 @@ class Pictures(unittest.TestCase):
                 self.assertEqual(text.count('<circle class="admitted"'), admitted)
                 self.assertEqual(text.count('<path class="denied"'), requests - admitted)
                 self.assertIn("prefers-color-scheme: dark", text)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -4,8 +4,8 @@ import signal
 import time
 import unittest
 
-import example
 import harness
+from tests.examples import example
 
 SITE = "http://site.example/"
 
@@ -93,7 +93,3 @@ class CrawlerTest(unittest.TestCase):
         """How far ahead units are reserved: the lifetime of their key."""
         keys = connection.ask("KEYS", "*")
         return max((connection.ask("PTTL", key) for key in keys), default=0)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -2,12 +2,9 @@
 
 import os
 import signal
-import sys
 import tempfile
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "system"))
-
-import harness  # noqa: E402
+import harness
 
 FOLDER = os.environ.get("EXAMPLES", os.path.join(harness.ROOT, "build", "debug", "examples"))
 

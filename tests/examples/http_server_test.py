@@ -1,16 +1,12 @@
 """examples/http_server: statuses and headers, as a client sees them."""
 
 import http.client
-import os
-import sys
 import time
 import unittest
 
-import example
 import harness
-
-sys.path.insert(0, os.path.join(harness.ROOT, "tests", "http_headers"))
-import judge_test  # noqa: E402
+from tests.examples import example
+from tests.http_headers import judge_test
 
 # A unit returns after an hour, so none does during the test.
 LIMIT = "token_bucket 3/3h"
@@ -130,7 +126,3 @@ class HttpServer(unittest.TestCase):
     def check_about(self, seconds, longest):
         self.assertLessEqual(int(seconds), longest)
         self.assertGreater(int(seconds), longest - harness.PATIENCE_S)
-
-
-if __name__ == "__main__":
-    unittest.main()

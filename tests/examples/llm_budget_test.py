@@ -3,8 +3,8 @@ during the test."""
 
 import unittest
 
-import example
 import harness
+from tests.examples import example
 
 BUDGET = "token_bucket 1000/1000h"
 
@@ -50,7 +50,3 @@ class LlmBudget(unittest.TestCase):
         done = harness.run(example.program("llm_budget"), "memory:", "token_bucket none")
         self.assertEqual(done.returncode, 1)
         self.assertIn("token_bucket none", done.stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -10,8 +10,8 @@ import signal
 import time
 import unittest
 
-import example
 import harness
+from tests.examples import example
 
 LEASE_MS = 3600
 WORKERS = 8
@@ -167,7 +167,3 @@ class QueueWorker(unittest.TestCase):
         self.redis.stop()
         self.assertEqual(worker.wait(), 1)
         self.assertIn("queue_worker:", worker.log()[-1])
-
-
-if __name__ == "__main__":
-    unittest.main()

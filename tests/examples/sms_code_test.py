@@ -4,8 +4,8 @@ import os
 import time
 import unittest
 
-import example
 import harness
+from tests.examples import example
 
 ENVIRONMENT = dict(os.environ, SMS_PEPPER="a pepper for tests alone")
 NUMBER = "+49 170 1234567"
@@ -63,7 +63,3 @@ class SmsCode(unittest.TestCase):
                            env=dict(os.environ, SMS_PEPPER="salt"))
         self.assertEqual(done.returncode, 1)
         self.assertIn("pepper", done.stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()

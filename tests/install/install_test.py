@@ -11,15 +11,11 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 import unittest
 
-for folder in ("docs", "system"):
-    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", folder))
-from harness import (Connection, Process, exchange, free_port, unit_command,  # noqa: E402
-                     unit_settings)
-from links import dangling_links  # noqa: E402
+from harness import Connection, Process, exchange, free_port, unit_command, unit_settings
+from tests.docs.links import dangling_links
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 CXX = os.environ.get("CXX", "g++")
@@ -330,7 +326,3 @@ class Reference(unittest.TestCase):
         with open(os.path.join(ROOT, "build", "docs", "html", "classsluice_1_1Limiter.html"),
                   encoding="utf-8") as page:
             self.assertIn("peek", page.read())
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -398,7 +398,3 @@ def connect_anew(count, address):
             client.sendall(request)
             if client.recv(4096).startswith(b"HTTP/1.1 20"):
                 count.value += 1
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -233,7 +233,3 @@ limits: {{api: sliding_log {MOST_EACH}/1d}}
         used = KEYS * MOST_EACH - sum(left.values())
         self.assertGreater(used, 0)
         self.assertGreaterEqual(sum(allowed.values()) + again, used, allowed)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -111,7 +111,3 @@ class Admin(SystemTest):
 
     def listens(self, port):
         return self.status(f"http://127.0.0.1:{port}/healthz") != "000"
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -45,7 +45,3 @@ class AdvicePage(PageTest):
 
     def test_an_empty_log_in_chromium(self):
         self.expect_advice_in_chromium(*self.advise(self.write_file("log", "")))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -145,7 +145,3 @@ class Made(Advise):
                 self.assertEqual(first["user_agent"], "python-requests/2.31")
                 self.assertAlmostEqual(first["status_4xx"] / first["requests"], 0.2, delta=0.05)
                 self.assertGreater(first["denied"], first["requests"] / 4)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -51,7 +51,3 @@ class Bench(SystemTest):
 
     def test_on_memcached(self):
         self.check("memcached", "memcached.py", *TOOLS)
-
-
-if __name__ == "__main__":
-    unittest.main()

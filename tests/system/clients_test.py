@@ -45,7 +45,3 @@ class Clients(ServerTest):
     def setUpClass(cls):
         super().setUpClass()
         npm_install()
-
-
-if __name__ == "__main__":
-    unittest.main()

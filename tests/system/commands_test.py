@@ -186,7 +186,3 @@ class Sluice(ServerTest):
             self.assertEqual(connection.read(), str(i))
             self.assertEqual(connection.read()[2], 4999 - i)
             self.assertEqual(connection.read()[:3], [1, 5, 5])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -317,7 +317,3 @@ limits:
                                  (["--config", silent], "no address")):
             with self.subTest(arguments):
                 self.assertIn(named, self.refusal("serve", *arguments))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -114,7 +114,3 @@ limits: {{login: {LIMIT}, api: {{limit: {LIMIT}, key: '{{header:X-Key}}'}}}}
         command.wait(PATIENCE_S)
         self.assertIn(b"\\x1b[31mred", shown)
         self.assert_safe(shown)
-
-
-if __name__ == "__main__":
-    unittest.main()

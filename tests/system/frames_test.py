@@ -103,7 +103,3 @@ class Bounds(ServerTest):
             self.addCleanup(connection.close)
             connection.send(command("PING"))
         self.assertEqual([connection.read() for connection in connections], ["PONG"] * 300)
-
-
-if __name__ == "__main__":
-    unittest.main()

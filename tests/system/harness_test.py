@@ -19,7 +19,3 @@ class Programs(unittest.TestCase):
             while program.running():
                 program.output()
             self.assertTrue(program.output().split() == [str(i) for i in range(40000)])
-
-
-if __name__ == "__main__":
-    unittest.main()

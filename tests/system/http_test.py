@@ -176,7 +176,3 @@ class Connections(HttpTest):
             self.assertEqual(connection.socket.recv(12, socket.MSG_WAITALL), b"HTTP/1.1 200")
             self.server.signal(signal.SIGTERM)
             self.assertEqual(self.server.wait(), 0)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -271,7 +271,3 @@ class Stopping(SystemTest):
             except OSError:
                 break
         return sent
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -310,7 +310,3 @@ class LogTest(SystemTest):
             server.signal(signal.SIGTERM)
             server.wait()
             self.assertEqual(server.output(), "")
-
-
-if __name__ == "__main__":
-    unittest.main()

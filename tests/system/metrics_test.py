@@ -106,7 +106,3 @@ class MetricsTest(SystemTest):
         text = self.read_until(page, b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n",
                                b"\nsluice_max_connections 2\n")
         self.assertIn(b'sluice_connections_refused_total{protocol="resp"} 1\n', text)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -27,7 +27,3 @@ class OpenApi(SystemTest):
             result = run("node", "check.mjs", os.path.join(ROOT, "docs", "openapi.yaml"),
                          self.write_file("routes", "\n".join(routes)), server.url, cwd=FOLDER)
         self.assertEqual((result.stdout, result.stderr, result.returncode), ("", "", 0))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -111,7 +111,3 @@ class Playground(SystemTest):
         npm_install()
         result = run("node", os.path.join(PAGES, "playground.mjs"), self.address, timeout_s=120)
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()

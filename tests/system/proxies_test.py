@@ -323,7 +323,3 @@ class Documented(Page):
         for method in ("GET", "PUT", "DELETE", "OPTIONS", "PATCH"):
             request(self.ports["8080"], method, prefix + "/a/b?p=1&q=2", headers)
             self.assertEqual(self.remaining(f"203.0.113.7 {method} shop.example /a/b 2"), LIMIT - 1)
-
-
-if __name__ == "__main__":
-    unittest.main()

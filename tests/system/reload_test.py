@@ -620,7 +620,3 @@ class Reload(SystemTest):
             await_true("500 are used", lambda: connection.ask(
                 "SLUICE.PEEK", "api", "k")[1:3] == [500, 0])
         self.assertEqual(sum(admitted), 500)
-
-
-if __name__ == "__main__":
-    unittest.main()

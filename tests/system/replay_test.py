@@ -1,6 +1,6 @@
 """`sluice replay` on realistic files.
 
-After an intended change of a report: SLUICE_WRITE_GOLDEN=1 python3 tests/system/replay_test.py
+After an intended change of a report: SLUICE_WRITE_GOLDEN=1 tests/run tests/system/replay_test.py
 writes the expected files again; review their diff.
 """
 
@@ -352,7 +352,3 @@ class Plot(Replay):
         nine = [word for i in range(9) for word in ("--limit", f"fixed_window {i + 1}/1m")]
         self.assertIn("--plot: a plot shows at most 8 limits",
                       self.replay(SAMPLE, *nine, "--plot", code=2).stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()

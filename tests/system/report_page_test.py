@@ -117,7 +117,3 @@ class ReportPage(PageTest):
     def test_an_empty_log_in_chromium(self):
         page, _, _ = self.replay(self.write_file("log", ""), "--limit", "fixed_window 5/1h")
         self.expect_in_chromium("empty_report", page)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -118,7 +118,3 @@ class Restart(SystemTest):
             server.signal(signal.SIGUSR1)
             server.await_output("there is no snapshot to write")
             self.assertEqual(connection.ask("PING"), "PONG")
-
-
-if __name__ == "__main__":
-    unittest.main()

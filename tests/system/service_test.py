@@ -115,7 +115,3 @@ class Service(SystemTest):
         exposure = re.search(r"Overall exposure level for sluice\.service: ([\d.]+)", result.stdout)
         self.assertIsNotNone(exposure, result.stdout + result.stderr)
         self.assertLessEqual(float(exposure[1]), MOST_EXPOSURE, result.stdout)
-
-
-if __name__ == "__main__":
-    unittest.main()

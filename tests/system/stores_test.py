@@ -126,7 +126,3 @@ class Redis(StoreOnServers, SystemTest):
 
 class Memcached(StoreOnServers, SystemTest):
     start = MemcachedServer
-
-
-if __name__ == "__main__":
-    unittest.main()

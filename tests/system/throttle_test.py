@@ -112,7 +112,3 @@ class Race(SystemTest):
             for thread in threads:
                 thread.join()
             self.assertEqual(sum(admitted), limit)
-
-
-if __name__ == "__main__":
-    unittest.main()

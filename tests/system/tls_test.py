@@ -185,7 +185,3 @@ class OneFile(TlsTest):
             self.assertEqual(self.redis_cli("PING", client="gateway").stdout, "PONG\n")
             self.assertEqual(run("redis-cli", "-p", str(plain), "PING").stdout, "PONG\n")
             self.assertEqual(server.stop(), 0)
-
-
-if __name__ == "__main__":
-    unittest.main()

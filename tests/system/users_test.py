@@ -173,7 +173,3 @@ class Users(SystemTest):
                 self.fail("wrong tokens are not limited")
         self.assertEqual(self.redis_cli("-a", self.token, "PING"), "PONG\n")
         self.assertEqual(self.server.output(), before)
-
-
-if __name__ == "__main__":
-    unittest.main()

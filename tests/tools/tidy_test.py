@@ -8,7 +8,6 @@ import sys
 import tempfile
 import unittest
 
-sys.dont_write_bytecode = True
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 TIDY = os.path.join(ROOT, "tools", "tidy")
 
@@ -242,7 +241,3 @@ class CommandLine(unittest.TestCase):
             run = subprocess.run(command, capture_output=True, text=True, check=False)
             self.assertEqual(run.returncode, 2, run)
             self.assertIn(fault, run.stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -4,7 +4,7 @@ throttle()."""
 import time
 import unittest
 
-from recipe import FULL_HOUR_MS, MILLISECOND_NS, SECOND_MS, SECOND_NS, RecipeTest, check
+from recipes.recipe import FULL_HOUR_MS, MILLISECOND_NS, SECOND_MS, SECOND_NS, RecipeTest, check
 
 # ARGV: the exact time in seconds, the same in whole seconds, the window in seconds, the limit.
 SCRIPT = """
@@ -124,7 +124,3 @@ class DurationThrottle(RecipeTest):
             if late_ns < most_ns:
                 break
         self.assertLess(late_ns, most_ns)
-
-
-if __name__ == "__main__":
-    unittest.main()

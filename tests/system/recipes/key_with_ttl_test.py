@@ -2,7 +2,7 @@
 
 import unittest
 
-from recipe import FULL_HOUR_MS, RecipeTest, check
+from recipes.recipe import FULL_HOUR_MS, RecipeTest, check
 
 LIMIT = 5
 PERIOD_S = 60
@@ -73,7 +73,3 @@ class KeyWithTtl(RecipeTest):
         load = [FULL_HOUR_MS] + [FULL_HOUR_MS + 50_000] * 10 + [FULL_HOUR_MS + 60_000] * 10
         self.assertEqual(self.sluice_admits("fixed_window 5/1m anchor=first", load), 2 * LIMIT)
         self.assertEqual(self.sluice_admits("sliding_log 5/1m", load), LIMIT + 1)
-
-
-if __name__ == "__main__":
-    unittest.main()

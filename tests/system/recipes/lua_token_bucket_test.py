@@ -2,7 +2,8 @@
 
 import unittest
 
-from recipe import FULL_HOUR_MS, RecipeTest, check, command
+from harness import command
+from recipes.recipe import FULL_HOUR_MS, RecipeTest, check
 
 SCRIPT = """
 local burst, interval = tonumber(ARGV[1]), tonumber(ARGV[2])
@@ -83,7 +84,3 @@ class LuaTokenBucket(RecipeTest):
         one, other = self.sluice_connections(2)
         limit = f"token_bucket {burst}/1h"
         self.assertEqual(sum(check(caller, limit) for caller in [one, other] * burst), burst)
-
-
-if __name__ == "__main__":
-    unittest.main()

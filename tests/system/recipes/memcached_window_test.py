@@ -2,7 +2,9 @@
 
 import unittest
 
-from recipe import FULL_HOUR_MS, MemcachedServer, RecipeTest, check, open_socket
+from fleet import MemcachedServer
+from harness import open_socket
+from recipes.recipe import FULL_HOUR_MS, RecipeTest, check
 
 LIMIT = 5
 WINDOW_S = 10
@@ -112,7 +114,3 @@ class MemcachedWindow(RecipeTest):
 
     def test_the_classic_increment_has_no_beginning(self):
         self.assertEqual(self.memcached.ask("incr resource:caller:0 1"), ["NOT_FOUND"])
-
-
-if __name__ == "__main__":
-    unittest.main()

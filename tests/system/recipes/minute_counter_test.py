@@ -2,7 +2,7 @@
 
 import unittest
 
-from recipe import FULL_HOUR_MS, RecipeTest
+from recipes.recipe import FULL_HOUR_MS, RecipeTest
 
 LIMIT = 5
 MINUTE_MS = 60_000
@@ -55,7 +55,3 @@ class MinuteCounter(RecipeTest):
         self.assertEqual(self.sluice_admits("fixed_window 5/1m", burst), 2 * LIMIT)
         self.assertEqual(self.sluice_admits("sliding_log 5/1m", burst), LIMIT)
         self.assertEqual(self.sluice_admits("sliding_window 5/1m", burst), LIMIT)
-
-
-if __name__ == "__main__":
-    unittest.main()

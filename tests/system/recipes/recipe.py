@@ -6,8 +6,6 @@ every time, in the order of steps that the test chooses, and no test waits for a
 
 Sluice's acquire(), funnel() and throttle() have no such arguments: they run in separate processes,
 by the store's clock. Tests of them wait for a second or two.
-
-The recipe tests import the harness of the folder above from here.
 """
 
 import glob
@@ -15,15 +13,11 @@ import json
 import os
 import queue
 import subprocess
-import sys
 import threading
 from dataclasses import dataclass
 
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-
-from fleet import MemcachedServer, RedisCluster  # noqa: E402, F401
-from harness import PATIENCE_S, Connection, RedisServer, Server, SystemTest  # noqa: E402
-from harness import await_true, command, open_socket, read_text, sluice  # noqa: E402, F401
+from harness import (PATIENCE_S, Connection, RedisServer, Server, SystemTest, await_true, read_text,
+                     sluice)
 
 # The store of Sluice; {port} is that of the redis-server which runs the recipe.
 STORE = "redis://127.0.0.1:{port}/1"

@@ -4,8 +4,10 @@ acquire()."""
 import time
 import unittest
 
-from recipe import FULL_HOUR_MS, MILLISECOND_NS, PATIENTLY, SECOND_MS, SECOND_NS
-from recipe import Connection, RecipeTest, RedisCluster, await_true
+from fleet import RedisCluster
+from harness import Connection, await_true
+from recipes.recipe import (FULL_HOUR_MS, MILLISECOND_NS, PATIENTLY, SECOND_MS, SECOND_NS,
+                            RecipeTest)
 
 SECOND_US = 1_000_000
 
@@ -138,7 +140,3 @@ class Reservation(RecipeTest):
             callers.acquire("late", 1, 5 * SECOND_MS, self.LIMIT)
             self.hear("late", "refused")
             callers.end()
-
-
-if __name__ == "__main__":
-    unittest.main()

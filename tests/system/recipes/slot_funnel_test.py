@@ -3,8 +3,9 @@
 import time
 import unittest
 
-from recipe import MILLISECOND_NS, PATIENTLY, SECOND_MS, SECOND_NS
-from recipe import Connection, RecipeTest, RedisCluster
+from fleet import RedisCluster
+from harness import Connection
+from recipes.recipe import MILLISECOND_NS, PATIENTLY, SECOND_MS, SECOND_NS, RecipeTest
 
 SLOTS = 3
 LEASE_S = 60
@@ -126,7 +127,3 @@ class SlotFunnel(RecipeTest):
             callers = self.callers(cluster.url + PATIENTLY)
             self.assertEqual(self.run_funnel([callers], 10), SLOTS)
             callers.end()
-
-
-if __name__ == "__main__":
-    unittest.main()

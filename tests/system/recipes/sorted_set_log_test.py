@@ -2,7 +2,8 @@
 
 import unittest
 
-from recipe import FULL_HOUR_MS, PATIENCE_S, RecipeTest, check
+from harness import PATIENCE_S
+from recipes.recipe import FULL_HOUR_MS, RecipeTest, check
 
 LIMIT = 5
 WINDOW_MS = 600_000
@@ -70,7 +71,3 @@ class SortedSetLog(RecipeTest):
 
         decision = self.sluice_decisions("sliding_log 5/10m", [(FULL_HOUR_MS, 1)])[0]
         self.assertEqual(decision["reset_after_ns"], WINDOW_MS * 1_000_000)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -18,12 +18,10 @@ import os
 import re
 import shlex
 import shutil
-import sys
 import unittest
 from dataclasses import dataclass
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "system"))
-from harness import (BINARY, PATIENCE_S, ROOT, Connection, Process, RedisServer,  # noqa: E402
+from harness import (BINARY, PATIENCE_S, ROOT, Connection, Process, RedisServer,
                      SystemTest, await_true, free_port, run)
 
 LIBRARY = os.path.join(ROOT, "build", "library", "libsluice.a")
@@ -216,7 +214,3 @@ class Convention(unittest.TestCase):
                          ["build/release/sluice", "serve", "--threads", "1"])
         self.assertIsNone(server_command(Block("sh", "sluice serve\nredis-cli PING\n", 1)))
         self.assertIsNone(server_command(Block("sh", "sluice replay a\n", 1)))
-
-
-if __name__ == "__main__":
-    unittest.main()
