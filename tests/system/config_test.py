@@ -4,7 +4,6 @@ import os
 import re
 import shutil
 import signal
-import unittest
 
 from certificates import Certificates
 from harness import (BINARY, Connection, Process, SystemTest, free_port, new_token, post, request,
@@ -26,35 +25,30 @@ class CheckConfig(SystemTest):
                 self.assertEqual((result.returncode, result.stderr), (0, ""))
                 self.assertTrue(result.stdout.endswith(": 1 named limit\n"), result.stdout)
 
-    def test_warns_of_a_rate_that_is_rounded(self):
-        path = self.write_file("sluice.yaml", "limits:\n  fast:\n    limit: token_bucket 9/1s\n"
-                               "    overrides: [{key: a, limit: token_bucket 600000000/1s}]\n")
-        result = sluice("check-config", path)
-        self.assertEqual((result.returncode, result.stdout), (0, f"{path}: 1 named limit\n"))
-        self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
-        self.assertIn(f"{path}: the limit fast: 'token_bucket 600000000/1s' admits 500000000/1s",
-                      result.stderr)
-
-    def test_warns_of_tokens_in_clear_text(self):
-        _, line = new_token("gateway")
-        for address, warns in ("127.0.0.1:6380", False), ("0.0.0.0:6380", True):
-            with self.subTest(address):
-                path = self.write_file("sluice.yaml",
-                                       f"listen: {{resp: '{address}'}}\nusers:\n{line}\n")
-                result = sluice("check-config", path)
-                self.assertEqual(result.returncode, 0, result.stderr)
-                self.assertEqual("tokens there in clear text" in result.stderr, warns)
-
-    def test_says_a_mistake_in_one_line(self):
-        for text, place in (("limits: {login: sliding_log 5/10x}\n", "1:33"),
-                            ("limits:\n  login: 'sliding_log 5/10m\n", "2:10"),
-                            ("drain: 5\n", "1:9"),
-                            ("store: memory:\n", "1:14"),
-                            ("", "1:1")):
-            with self.subTest(text):
-                path = self.write_file("sluice.yaml", text)
-                said = self.refusal("check-config", path, code=1)
-                self.assertTrue(said.startswith(f"sluice: {path}:{place}: "), said)
+    def test_a_mistake_is_said_in_one_line_with_its_place(self):
+        """The same for both commands, and where the file has nothing but limits."""
+        for text, place in (
+                ('limits: {login: "sliding_log 5/10parsecs"}\n', "1:34"),
+                ("limits: {login: sliding_log 5/10x}\n", "1:33"),
+                ("limits:\n  login: sliding_log 5/10m\n  bad: nonsense 1/1s\n", "3:8"),
+                ("limits:\n  login: 'sliding_log 5/10m\n", "2:10"),
+                ("limits:\n  a b: sliding_log 5/10m\n", "2:3"),
+                ("limits:\n  login: [1, 2]\n", "2:10"),
+                ("limits: [1, 2]\n", "1:9"),
+                ("limist: {}\n", "1:1"),
+                ("limits: {login: \n", "2:1"),
+                ("limits:\n  a: sliding_log 5/1m\n  a: sliding_log 6/1m\n", "3:3"),
+                ("drain: 5\n", "1:9"),
+                ("store: memory:\n", "1:14"),
+                ("", "1:1")):
+            path = self.write_file("sluice.yaml", text)
+            commands = [("check-config", 1), ("serve --config", 2)]
+            if "drain" not in text:
+                commands += [("serve --limits", 2)]
+            for command, code in commands:
+                with self.subTest(text, command=command):
+                    said = self.refusal(*command.split(), path, code=code)
+                    self.assertTrue(said.startswith(f"sluice: {path}:{place}: "), said)
 
     def test_arguments(self):
         self.assertEqual(sluice("check-config").returncode, 2)
@@ -93,6 +87,7 @@ class Agreement(SystemTest):
         several = "listen: {resp: ['127.0.0.1:%d', '127.0.0.1:%d']}\n" % (free_port(), free_port())
         public = f"listen: {{resp: '0.0.0.0:{free_port()}'}}\n"
         user = "users: [{certificate: CN=gateway, roles: [check]}]\n"
+        token = f"users:\n{new_token('gateway')[1]}\n"
         overrides = "limits: {a: {limit: fixed_window 5/1m, overrides: [%s]}}\n"
         folder = self.temporary_folder()
         for text, is_accepted, says in (
@@ -101,11 +96,14 @@ class Agreement(SystemTest):
                 (public, False, "refusing to serve on 0.0.0.0:"),
                 (public + tls + "}\n", False, "refusing to serve on 0.0.0.0:"),
                 (public + tls + f", client_ca: {made.pem('ca')}}}\n" + user, True, ""),
+                (public + tls + f", client_ca: {made.pem('ca')}}}\n", True, ""),
+                (public + token, True, "tokens there in clear text"),
+                (own + token, True, ""),
                 (public + user, True, "1 user with a certificate can do nothing: no address"),
                 (own + tls + "}\n" + user, True, "1 user with a certificate can do nothing"),
                 (own + tls.replace("server.pem", "none") + "}\n", False, "the certificate file"),
                 (several + tls + "}\n", True, ""),
-                (own + f"snapshot: {{file: {folder}/state}}\n", True, ""),
+                (own + f"snapshot: {{file: {folder}/state, every: 30s}}\n", True, ""),
                 (own + f'snapshot: {{file: "{folder}/a\\nb/state"}}\n', False,
                  f"snapshot: no file can be made in the folder {folder}/a\\x0ab: No such file"),
                 (own + f"snapshot: {{file: {folder}}}\n", False,
@@ -123,6 +121,8 @@ class Agreement(SystemTest):
                 (own + "store: memcached://127.0.0.1:1\nlimits: {a: sliding_log 40000/1h}\n", False,
                  "at most 32768 fit into a value"),
                 (own + "limits: {a: token_bucket 600000000/1s}\n", True, "admits 500000000/1s"),
+                (own + overrides % "{key: a, limit: token_bucket 600000000/1s}", True,
+                 "the limit a: 'token_bucket 600000000/1s' admits 500000000/1s"),
                 (own + "users: []\n", True, "'users' has no user, which is as if it were left out"),
                 (own + overrides % "{key: 'a*', deny: yes}, {key: '*', deny: yes}", True, ""),
                 (own + overrides % "{key: '*', deny: yes}, {key: a, deny: yes}", True, ""),
@@ -304,16 +304,3 @@ limits:
             self.assertEqual(connection.ask("PING"), "PONG")
             server.signal(signal.SIGTERM)
             self.assertEqual(server.wait(), 0)
-
-    def test_refusals(self):
-        bad = self.write_file("bad.yaml", "drain: 5\n")
-        good = self.write_file("good.yaml", "limits: {login: sliding_log 5/10m}\n")
-        public = self.write_file("public.yaml", "listen: {resp: '0.0.0.0:6380'}\n")
-        silent = self.write_file("silent.yaml", "listen: {}\n")
-        for arguments, named in ((["--config", bad], f"{bad}:1:9: "),
-                                 (["--config", "/nonexistent.yaml"], "/nonexistent.yaml: "),
-                                 (["--config", good, "--limits", good], "--limits"),
-                                 (["--config", public], "--insecure"),
-                                 (["--config", silent], "no address")):
-            with self.subTest(arguments):
-                self.assertIn(named, self.refusal("serve", *arguments))

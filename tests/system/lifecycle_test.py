@@ -6,11 +6,9 @@ import shlex
 import signal
 import socket
 import time
-import unittest
 
-from harness import (BINARY, PATIENCE_S, Connection, Process, Server, SystemTest, await_true,
-                     command, exchange, read_text)
-from harness import free_port, sluice, taken_address
+from harness import (PATIENCE_S, Connection, Server, SystemTest, await_true, command, exchange,
+                     free_port, read_text, sluice, taken_address)
 
 
 class Refusals(SystemTest):
@@ -18,6 +16,7 @@ class Refusals(SystemTest):
         for words, *named in (
                 *((f"serve --resp {address}:{free_port()}", address, "--insecure")
                   for address in ("0.0.0.0", "[::]", "192.0.2.1")),
+                (f"serve --admin 0.0.0.0:{free_port()}", "refusing to serve on 0.0.0.0"),
                 *((f"serve --resp {address}", address) for address in (
                     "nonsense", "127.0.0.1", "127.0.0.1:x", "127.0.0.1:65536", "unix:", ":1")),
                 ("serve --limts x", "(did you mean '--limits'?)",
@@ -33,7 +32,9 @@ class Refusals(SystemTest):
                 ("serve --stor redis://:hunter2@h", "--stor redis://*** (did you mean '--store'?)"),
                 ("serve --threads redis://:hunter2@h", "redis://*** (sluice serve"),
                 *((f"serve --threads {count}", "threads") for count in ("0", "-1", "x", "100000")),
-                ("serve --limits /nonexistent/limits.yaml", "/nonexistent/limits.yaml"),
+                *((f"serve {option} /nonexistent/a.yaml", "/nonexistent/a.yaml: ")
+                  for option in ("--config", "--limits")),
+                ("serve --config a.yaml --limits a.yaml", "--config excludes --limits"),
                 *((f"serve {option} ''", option) for option in (
                     "--config", "--limits", "--resp", "--http", "--store", "--snapshot",
                     "--tls-cert", "--threads")),
@@ -55,22 +56,6 @@ class Refusals(SystemTest):
             result = sluice("help", *words)
             self.assertEqual((result.returncode, result.stderr), (0, ""))
             self.assertEqual(result.stdout, sluice(*words, "--help").stdout)
-
-    def test_bad_limits_files(self):
-        for text, line, column in (
-                ('limits: {login: "sliding_log 5/10parsecs"}\n', 1, None),
-                ("limits:\n  login: sliding_log 5/10m\n  bad: nonsense 1/1s\n", 3, 8),
-                ("limits:\n  a b: sliding_log 5/10m\n", 2, 3),
-                ("limits:\n  login: [1, 2]\n", 2, 10),
-                ("limits: [1, 2]\n", 1, 9),
-                ("limist: {}\n", 1, 1),
-                ("limits: {login: \n", None, None),
-                ("limits:\n  a: sliding_log 5/1m\n  a: sliding_log 6/1m\n", 3, 3)):
-            with self.subTest(text):
-                path = self.write_file("limits.yaml", text)
-                address = f"127.0.0.1:{free_port()}"
-                self.assertRegex(self.refusal("serve", "--resp", address, "--limits", path),
-                                 rf"limits\.yaml:{line or '[0-9]+'}:{column or '[0-9]+'}:")
 
     def test_a_port_in_use(self):
         with taken_address() as address:
@@ -98,12 +83,6 @@ class Listening(SystemTest):
         path = self.write_file("precious", "kept")
         self.assertNotEqual(sluice("serve", "--resp", f"unix:{path}").returncode, 0)
         self.assertEqual(read_text(path), "kept")
-
-    def test_insecure_allows_public(self):
-        port = free_port()
-        with Process(BINARY, "serve", "--resp", f"0.0.0.0:{port}", "--insecure") as server:
-            server.await_listening(("127.0.0.1", port))
-            self.assertEqual(server.stop(), 0)
 
     def test_named_limits(self):
         text = 'limits: {login: "sliding_log 5/10m", api.v1: "token_bucket 1/1h burst=3"}\n'

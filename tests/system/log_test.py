@@ -1,6 +1,7 @@
 """The log of `sluice serve` on standard error: one line for each event of operation. Also what INFO
 says of the store."""
 
+import contextlib
 import json
 import os
 import re
@@ -9,7 +10,6 @@ import socket
 import subprocess
 import threading
 import time
-import unittest
 
 from harness import (BINARY, PATIENCE_S, ROOT, Connection, RedisServer, Server, SystemTest,
                      await_true, free_port, open_socket, read_text, replace_text, sluice)
@@ -136,6 +136,10 @@ class LogTest(SystemTest):
             server = self.enterContext(Server("--store", url, "--config", file))
             connection = self.enterContext(Connection(server.address))
             await_true("up", lambda: "store_state:up\r\n" in connection.ask("INFO", "sluice"))
+            connection.ask("SLUICE.CHECK", "fixed_window 1000/1d", "a")
+            self.assertRegex(connection.ask("INFO", "sluice"),
+                             r"\r\nround_trip_p50_usec:[1-9]\d*\r\n"
+                             r"round_trip_p99_usec:[1-9]\d*\r\n")
 
             def await_last(name):
                 await_true(name, lambda: self.events(server.output())[-1] == name)
@@ -144,6 +148,7 @@ class LogTest(SystemTest):
             redis.wait()
             connection.ask("SLUICE.CHECK", "fixed_window 1000/1d", "a")
             await_last("store_lost")
+            await_true("down", lambda: "store_state:down\r\n" in connection.ask("INFO", "sluice"))
             self.assertIn(f"the store {url} is lost: ", self.message(server, "store_lost"))
             with RedisServer(port=redis.port):
                 await_last("store_back")
@@ -240,18 +245,6 @@ class LogTest(SystemTest):
             self.assertGreaterEqual(late_ms, 30)
             self.assertGreaterEqual(enough_ms, 2 * late_ms - 1)
 
-    def test_info_says_how_the_store_is(self):
-        with RedisServer() as redis:
-            server = self.enterContext(Server("--store", redis.url + "?deadline=5s"))
-            connection = self.enterContext(Connection(server.address))
-            await_true("up", lambda: "store_state:up\r\n" in connection.ask("INFO", "sluice"))
-            connection.ask("SLUICE.CHECK", "fixed_window 1000/1d", "a")
-            told = connection.ask("INFO", "sluice")
-            self.assertRegex(told, r"\r\nround_trip_p50_usec:[1-9]\d*\r\n"
-                                   r"round_trip_p99_usec:[1-9]\d*\r\n")
-            redis.stop()
-            await_true("down", lambda: "store_state:down\r\n" in connection.ask("INFO", "sluice"))
-
     def test_the_level_leaves_out_what_is_below(self):
         with Server("--log-level", "warning") as server:
             server.signal(signal.SIGUSR1)
@@ -268,39 +261,39 @@ class LogTest(SystemTest):
             result = sluice("serve", "--resp", f"127.0.0.1:{first.port}", "--log-format", "json")
         self.assertEqual((result.returncode, self.events(result.stderr)), (1, ["not_started"]))
 
-    def test_a_reader_that_is_gone_does_not_end_the_server(self):
-        reader, writer = os.pipe()
+    def serve_into(self, writer):
+        """The process and the port of a server that logs into this pipe."""
         port = free_port()
         process = subprocess.Popen([BINARY, "serve", "--resp", f"127.0.0.1:{port}"], stderr=writer)
         self.addCleanup(process.kill)
         os.close(writer)
-        self.assertIn(b"serving ", os.read(reader, 4096))
-        os.close(reader)
+        return process, port
+
+    def expect_service(self, process, port):
         with Connection(("127.0.0.1", port)) as connection:
             process.send_signal(signal.SIGUSR1)  # The server has a line for it.
             self.assertEqual(connection.ask("PING"), "PONG")
         process.send_signal(signal.SIGTERM)
         self.assertEqual(process.wait(PATIENCE_S), 0)
 
+    def test_a_reader_that_is_gone_does_not_end_the_server(self):
+        reader, writer = os.pipe()
+        process, port = self.serve_into(writer)
+        self.assertIn(b"serving ", os.read(reader, 4096))
+        os.close(reader)
+        self.expect_service(process, port)
+
     def test_a_reader_that_reads_nothing_does_not_hold_the_server_up(self):
         reader, writer = os.pipe()
         self.addCleanup(os.close, reader)
-        full = os.fdopen(os.dup(writer), "wb", buffering=0)
         os.set_blocking(writer, False)
-        while full.write(b"x" * 4096):
-            pass
-        full.close()
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                os.write(writer, b"x" * 4096)
         os.set_blocking(writer, True)
-        port = free_port()
-        process = subprocess.Popen([BINARY, "serve", "--resp", f"127.0.0.1:{port}"], stderr=writer)
-        self.addCleanup(process.kill)
-        os.close(writer)
+        process, port = self.serve_into(writer)
         await_true("it listens", lambda: listens(port))
-        process.send_signal(signal.SIGUSR1)  # The server has a line for it.
-        with Connection(("127.0.0.1", port)) as connection:
-            self.assertEqual(connection.ask("PING"), "PONG")
-        process.send_signal(signal.SIGTERM)
-        self.assertEqual(process.wait(PATIENCE_S), 0)
+        self.expect_service(process, port)
 
     def test_the_options_win_over_the_file(self):
         file = self.write_file("sluice.yaml", "log: {format: json, level: error}\n")

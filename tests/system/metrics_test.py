@@ -2,12 +2,10 @@
 
 import json
 import os
-import unittest
 import urllib.parse
 import urllib.request
 
-from harness import (Connection, Process, Server, SystemTest, await_true, free_port, request,
-                     run)
+from harness import Connection, Process, Server, SystemTest, await_true, free_port, request, run
 
 LIMITS = "limits:\n  login: sliding_log 5/1h\n  api: sliding_log 5/1h\n"
 CONFIG = """
@@ -81,28 +79,3 @@ class MetricsTest(SystemTest):
                  {("memory",): "1"})):
             # Awaited, since there are no values while a scrape has taken too long.
             await_true(f"{query} to be {wanted}", lambda: ask(query) == wanted)
-
-    def read_until(self, connection, request, end):
-        connection.send(request)
-        text = b""
-        while end not in text:
-            more = connection.socket.recv(65536)
-            self.assertNotEqual(more, b"", text)
-            text += more
-        return text
-
-    def test_a_refused_connection_is_counted(self):
-        server = self.enterContext(
-            Server("--max-connections", "2", "--threads", "1", http=True))
-        page = self.enterContext(Connection(server.http))
-
-        # When it has an answer, it has been accepted, before all others.
-        self.read_until(page, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", b"\r\n\r\n{")
-        held = []
-        refused = 0
-        while not refused:
-            held.append(self.enterContext(Connection(server.address)))
-            refused += isinstance(held[-1].ask("PING"), Exception)
-        text = self.read_until(page, b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n",
-                               b"\nsluice_max_connections 2\n")
-        self.assertIn(b'sluice_connections_refused_total{protocol="resp"} 1\n', text)

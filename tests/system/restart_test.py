@@ -5,7 +5,6 @@ import os
 import re
 import resource
 import signal
-import unittest
 
 from harness import Connection, Server, SystemTest, await_true, exchange, free_port
 
@@ -106,15 +105,3 @@ class Restart(SystemTest):
         with self.serve():
             self.assertIn("another process keeps its snapshot in " + self.path,
                           self.serve_refusal("--snapshot", self.path))
-
-    def test_the_file_of_config_names_it(self):
-        config = self.write_file("sluice.yaml", f"snapshot: {{file: {self.path}, every: 30s}}\n")
-        with Server("--config", config) as server:
-            self.assertEqual(server.stop(), 0)
-        self.assertTrue(os.path.exists(self.path))
-
-    def test_without_a_file_the_signal_is_said_and_nothing_else(self):
-        with Server() as server, Connection(server.address) as connection:
-            server.signal(signal.SIGUSR1)
-            server.await_output("there is no snapshot to write")
-            self.assertEqual(connection.ask("PING"), "PONG")
