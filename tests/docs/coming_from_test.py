@@ -7,7 +7,6 @@ compiler runs once for all calls, and reports lines of the page.
 
 import os
 import re
-import unittest
 
 from harness import ROOT, Connection, Server, SystemTest, command, run, sluice
 

@@ -3,7 +3,6 @@ knows, and the examples are what it accepts and says."""
 
 import os
 import re
-import unittest
 
 from harness import ROOT, SystemTest, sluice
 

@@ -5,11 +5,9 @@ import json
 import os
 import re
 import tempfile
-import unittest
 
 from certificates import Certificates
-from harness import (ROOT, Server, SystemTest, free_port, read_text, run,
-                     write_text)
+from harness import ROOT, Server, SystemTest, free_port, read_text, run, write_text
 
 ROW = re.compile(r"^\| `(\w+)` \| (\w+) \|([^|]*)\| \S.* \|$", re.MULTILINE)
 RULES = os.path.join(ROOT, "packaging", "prometheus", "sluice-alerts.yaml")

@@ -21,8 +21,8 @@ import shutil
 import unittest
 from dataclasses import dataclass
 
-from harness import (BINARY, PATIENCE_S, ROOT, Connection, Process, RedisServer,
-                     SystemTest, await_true, free_port, run)
+from harness import (BINARY, PATIENCE_S, ROOT, Connection, Process, RedisServer, SystemTest,
+                     await_true, free_port, run)
 
 LIBRARY = os.path.join(ROOT, "build", "library", "libsluice.a")
 DEFAULT_PORT = "6380"

@@ -19,7 +19,6 @@ import re
 import resource
 import socket
 import time
-import unittest
 
 from harness import (PATIENCE_S, Connection, Server, SystemTest, await_true, command, read_text,
                      replace_text)

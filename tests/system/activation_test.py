@@ -7,11 +7,9 @@ import signal
 import socket
 import subprocess
 import time
-import unittest
 
 from harness import (BINARY, PATIENCE_S, Connection, Process, SystemTest, command, exchange,
-                     write_text)
-from harness import free_port
+                     free_port, write_text)
 
 CALLER = os.environ.get("RESTART_CALLER", "")
 # How often the server is restarted under load; what is asked meanwhile.

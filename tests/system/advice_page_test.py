@@ -2,7 +2,6 @@
 
 import json
 import os
-import unittest
 
 from harness import sluice
 from page import HOSTILE, SAMPLE, PageTest, data_of

@@ -5,7 +5,6 @@ import datetime
 import json
 import os
 import random
-import unittest
 
 from harness import ROOT, SystemTest, sluice
 

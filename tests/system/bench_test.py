@@ -4,7 +4,6 @@ figures and targets that they print."""
 import os
 import re
 import sys
-import unittest
 
 from harness import BINARY, ROOT, SystemTest, read_text, run
 

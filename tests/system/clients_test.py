@@ -1,7 +1,6 @@
 """Real clients against `sluice serve`: plain, pipelined, in transactions."""
 
 import os
-import unittest
 
 from harness import ServerTest, npm_install, run
 

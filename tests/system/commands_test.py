@@ -3,7 +3,6 @@
 import os
 import shlex
 import subprocess
-import unittest
 
 from harness import ROOT, ServerTest, command, read_text, run
 

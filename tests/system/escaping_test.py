@@ -6,10 +6,9 @@ import os
 import pty
 import socket
 import subprocess
-import unittest
 import urllib.parse
 
-from harness import Connection, PATIENCE_S, SystemTest, free_port, read_terminal
+from harness import PATIENCE_S, Connection, SystemTest, free_port, read_terminal
 
 KEYS = (b"\x1b[31mred\x1b]0;title\x07", b"line\r\nforged: yes\n", b'quote"back\\slash',
         b"{limit=\"x\"} 1\n# HELP", b"\x00\x01\x7f\x08", b"invalid \xff\xfe\xc3", b"\xc2\x9b31m C1",

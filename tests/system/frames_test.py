@@ -1,6 +1,5 @@
 """Malformed and oversized frames: the same bytes as redis-server answers, where it answers."""
 
-import unittest
 
 from harness import Connection, RedisServer, ServerTest, command, exchange
 

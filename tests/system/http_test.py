@@ -3,7 +3,6 @@
 import json
 import signal
 import socket
-import unittest
 
 from harness import Connection, Server, SystemTest, await_true, exchange, run
 

@@ -3,7 +3,6 @@ describes is answered as it says; so is each with a member too few or too many."
 
 import os
 import re
-import unittest
 
 from harness import ROOT, Server, SystemTest, npm_install, read_text, run
 

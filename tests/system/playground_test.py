@@ -6,10 +6,9 @@ import random
 import re
 import signal
 import subprocess
-import unittest
 
-from harness import BINARY, Process, SystemTest, free_port, new_token, npm_install, post, run
-from harness import sluice
+from harness import (BINARY, Process, SystemTest, free_port, new_token, npm_install, post, run,
+                     sluice)
 
 PAGES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "pages")
 LIMITS = ["token_bucket 3/1s burst=7", "leaky_bucket 2/1s queue=3", "fixed_window 5/2s",

@@ -9,10 +9,9 @@ import signal
 import socket
 import threading
 import time
-import unittest
 
-from harness import (ROOT, Process, Server, SystemTest, await_true, free_port,
-                     new_token, post, read_text, request, write_text)
+from harness import (ROOT, Process, Server, SystemTest, await_true, free_port, new_token, post,
+                     read_text, request, write_text)
 
 PAGE = os.path.join(ROOT, "docs", "proxies.md")
 # A file of the page: a fence whose first line is a comment with its name.

@@ -8,7 +8,6 @@ import signal
 import ssl
 import threading
 import time
-import unittest
 
 from certificates import Certificates
 from fleet import MemcachedServer

@@ -12,10 +12,8 @@ import pty
 import re
 import select
 import subprocess
-import unittest
 
-from harness import (BINARY, PATIENCE_S, ROOT, SystemTest, read_terminal, read_text, run,
-                     sluice)
+from harness import BINARY, PATIENCE_S, ROOT, SystemTest, read_terminal, read_text, run, sluice
 
 SAMPLE = os.path.join(ROOT, "data", "access.log")
 FIELDS = ["time_ns", "key", "cost", "limit_expr", "allowed", "limit", "remaining",

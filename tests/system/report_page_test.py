@@ -3,7 +3,6 @@ Chromium, where pages/report.mjs uses it."""
 
 import json
 import os
-import unittest
 
 from harness import read_text, sluice, write_text
 from page import DATA, HOSTILE, SAMPLE, PageTest, data_of

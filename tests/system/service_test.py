@@ -6,11 +6,9 @@ import re
 import signal
 import socket
 import time
-import unittest
 
 from harness import (BINARY, PATIENCE_S, ROOT, Connection, Process, SystemTest, free_port, run,
-                     write_text)
-from harness import sluice, unit_command, unit_settings
+                     sluice, unit_command, unit_settings, write_text)
 
 UNIT = os.path.join(ROOT, "packaging", "systemd", "sluice.service")
 MOST_EXPOSURE = 2.0

@@ -5,11 +5,9 @@ import os
 import re
 import signal
 import subprocess
-import unittest
 
 from fleet import MemcachedServer, ask
-from harness import (BINARY, ROOT, Connection, RedisServer, Server, SystemTest, await_true,
-                     sluice)
+from harness import BINARY, ROOT, Connection, RedisServer, Server, SystemTest, await_true, sluice
 
 SAMPLE = os.path.join(ROOT, "data", "access.log")
 LIMITS = ("token_bucket 10/1m", "leaky_bucket 1/1s queue=5", "fixed_window 20/1m",

@@ -1,7 +1,6 @@
 """CL.THROTTLE on the wire: five integers, exactly."""
 
 import threading
-import unittest
 
 from harness import Connection, Server, ServerTest, SystemTest, command
 

@@ -2,11 +2,10 @@
 
 import os
 import time
-import unittest
 
 from certificates import Certificates
-from harness import BINARY, Connection, SystemTest, free_port, new_token, read_text, run
-from harness import sluice, write_text
+from harness import (BINARY, Connection, SystemTest, free_port, new_token, read_text, run, sluice,
+                     write_text)
 
 
 class Token(SystemTest):

@@ -2,7 +2,6 @@
 throttle()."""
 
 import time
-import unittest
 
 from recipes.recipe import FULL_HOUR_MS, MILLISECOND_NS, SECOND_MS, SECOND_NS, RecipeTest, check
 

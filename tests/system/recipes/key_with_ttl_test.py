@@ -1,6 +1,5 @@
 """Recipe 9: the first request sets a key with the period's expiry, later ones increment it."""
 
-import unittest
 
 from recipes.recipe import FULL_HOUR_MS, RecipeTest, check
 

@@ -1,6 +1,5 @@
 """Recipe 5: a token bucket in Lua that adds floor(elapsed / interval) tokens."""
 
-import unittest
 
 from harness import command
 from recipes.recipe import FULL_HOUR_MS, RecipeTest, check

@@ -1,6 +1,5 @@
 """Recipe 1: a counter for each sub-window in Memcached; get them all, add up, increment one."""
 
-import unittest
 
 from fleet import MemcachedServer
 from harness import open_socket

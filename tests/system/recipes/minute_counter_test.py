@@ -1,6 +1,5 @@
 """Recipe 2: a counter named after the minute, `MULTI; INCR; EXPIRE 59; EXEC`."""
 
-import unittest
 
 from recipes.recipe import FULL_HOUR_MS, RecipeTest
 

@@ -2,7 +2,6 @@
 acquire()."""
 
 import time
-import unittest
 
 from fleet import RedisCluster
 from harness import Connection, await_true

@@ -1,7 +1,6 @@
 """Recipe 7: N slot keys with an expiry; the first that is free is taken. Beside it, funnel()."""
 
 import time
-import unittest
 
 from fleet import RedisCluster
 from harness import Connection

@@ -1,6 +1,5 @@
 """Recipe 3: a sorted set of the instants of requests, in MULTI or in one Lua script."""
 
-import unittest
 
 from harness import PATIENCE_S
 from recipes.recipe import FULL_HOUR_MS, RecipeTest, check
