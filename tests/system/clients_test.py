@@ -9,38 +9,24 @@ HIREDIS_CLIENT = os.environ.get("HIREDIS_CLIENT", "")
 
 
 class Clients(ServerTest):
-    def expect_ok(self, result, name):
+    def expect_ok(self, name, *command):
+        result = run(*command, str(self.server.port))
         self.assertEqual((result.returncode, result.stdout), (0, f"{name}: ok\n"), result.stderr)
 
     def test_hiredis(self):
         self.assertTrue(os.access(HIREDIS_CLIENT, os.X_OK), "HIREDIS_CLIENT names no program")
-        self.expect_ok(run(HIREDIS_CLIENT, str(self.server.port)), "hiredis")
+        self.expect_ok("hiredis", HIREDIS_CLIENT)
 
-    def test_redis_py(self):
+    def test_those_of_debian(self):
         """Debian's python3 has Debian's redis-py; the python3 of the path may be another."""
-        program = os.path.join(FOLDER, "redis_py.py")
-        self.expect_ok(run("/usr/bin/python3", program, str(self.server.port)), "redis-py")
+        for name, language, program in (("redis-py", "python3", "redis_py.py"),
+                                        ("phpredis", "php", "phpredis.php"),
+                                        ("redis-rb", "ruby", "redis_rb.rb")):
+            with self.subTest(name):
+                self.expect_ok(name, "/usr/bin/" + language, os.path.join(FOLDER, program))
 
-    def test_phpredis(self):
-        program = os.path.join(FOLDER, "phpredis.php")
-        self.expect_ok(run("/usr/bin/php", program, str(self.server.port)), "phpredis")
-
-    def test_redis_rb(self):
-        """Debian's ruby has Debian's redis-rb; the ruby of the path may be another."""
-        program = os.path.join(FOLDER, "redis_rb.rb")
-        self.expect_ok(run("/usr/bin/ruby", program, str(self.server.port)), "redis-rb")
-
-    def test_npm_redis(self):
-        self.run_npm_client("redis")
-
-    def test_npm_ioredis(self):
-        self.run_npm_client("ioredis")
-
-    def run_npm_client(self, name):
-        program = os.path.join(FOLDER, "clients.mjs")
-        self.expect_ok(run("node", program, name, str(self.server.port)), name)
-
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
+    def test_those_from_npm(self):
         npm_install()
+        for name in ("redis", "ioredis"):
+            with self.subTest(name):
+                self.expect_ok(name, "node", os.path.join(FOLDER, "clients.mjs"), name)

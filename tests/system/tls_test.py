@@ -92,7 +92,7 @@ class Tls(TlsTest):
         npm_install()
         self.serve(tls=MUTUAL)
         for name in ("redis", "ioredis"):
-            result = run("node", os.path.join(CLIENTS, "tls.mjs"), name, str(self.port),
+            result = run("node", os.path.join(CLIENTS, "clients.mjs"), name, str(self.port),
                          self.made.pem("ca"), self.made.pem("gateway"), self.made.key("gateway"))
             self.assertEqual((result.returncode, result.stdout), (0, f"{name}: ok\n"),
                              result.stderr)

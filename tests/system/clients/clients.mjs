@@ -1,8 +1,10 @@
-// Runs one npm client against a server: node clients.mjs redis|ioredis PORT
+// Runs one npm client against a server: node clients.mjs redis|ioredis PORT [CA CERTIFICATE KEY]
+// With these files it connects over TLS.
 // Plain: CL.THROTTLE sixteen times, then the seventeenth. Pipelined: a thousand at once, in order.
 // In a transaction: MULTI, a hundred, EXEC; one with an unknown command, which charges nothing.
 // Exits with 1 and says where an answer differs.
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import Redis from 'ioredis';
 import { createClient } from 'redis';
 
@@ -10,9 +12,13 @@ const burst = 15;
 const period = 3600;  // In seconds; a unit returns in each.
 const pipelined = 1000;
 
+const [name, port, ...files] = process.argv.slice(2);
+const [ca, cert, key] = files.map((file) => readFileSync(file));
+const address = { host: '127.0.0.1', port: Number(port), ca, cert, key };
+
 // The functions that both programs below need: send one command, send many at once, close.
-async function openRedis(port, protocol) {
-  const client = createClient({ RESP: protocol, socket: { host: '127.0.0.1', port } });
+async function openRedis(protocol) {
+  const client = createClient({ RESP: protocol, socket: { ...address, tls: files.length > 0 } });
   client.on('error', (error) => { throw error; });
   await client.connect();
   return {
@@ -25,8 +31,9 @@ async function openRedis(port, protocol) {
   };
 }
 
-async function openIoredis(port) {
-  const client = new Redis({ host: '127.0.0.1', port, lazyConnect: true, connectionName: 'test',
+async function openIoredis() {
+  const client = new Redis({ host: address.host, port: address.port, lazyConnect: true,
+                             tls: files.length > 0 ? address : undefined, connectionName: 'test',
                              maxRetriesPerRequest: 0, retryStrategy: () => null });
   client.on('error', (error) => { throw error; });
   await client.connect();
@@ -74,6 +81,8 @@ async function pipeline(client, name) {
   });
   await assert.rejects(client.send(['CL.THROTTLE', 'key']), /wrong number of arguments/);
   assert.equal(await client.send(['PING']), 'PONG');
+  const text = 'x'.repeat(50_000);  // Several records of TLS in both directions.
+  assert.equal(await client.send(['ECHO', text]), text);
 }
 
 async function transaction(client, name) {
@@ -87,11 +96,9 @@ async function transaction(client, name) {
   assert.equal(await client.send(['DEL', `${name}-multi`, 'never-seen']), 1);
 }
 
-const [name, portText] = process.argv.slice(2);
-const port = Number(portText);
 const openers = { redis: [[openRedis, 2], [openRedis, 3]], ioredis: [[openIoredis, 2]] };
 for (const [open, protocol] of openers[name]) {
-  const client = await open(port, protocol);
+  const client = await open(protocol);
   await plain(client, `${name}${protocol}`);
   await pipeline(client, `${name}${protocol}`);
   await transaction(client, `${name}${protocol}`);
