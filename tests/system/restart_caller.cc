@@ -5,11 +5,7 @@
 // sends the request once more, over a new connection. Everything else is a failure. It runs until
 // its standard input ends, and then prints the results as JSON, with the units that were allowed
 // for each of the keys, "k0", "k1", ...
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -22,15 +18,18 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <thread>
-#include <utility>
 #include <vector>
+
+#include "servers/resp_client.h"
+#include "servers/socket.h"
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
+namespace servers = sluice::servers;
 
-constexpr timeval kPatience{.tv_sec = 20, .tv_usec = 0};
+using Clock = std::chrono::steady_clock;
 
 struct Job {
   bool is_http = false;
@@ -55,11 +54,7 @@ std::string request(const Job& job, const std::string& key) {
            "Content-Length: " +
            std::to_string(body.size()) + "\r\n\r\n" + body;
   }
-  std::string text = "*3\r\n";
-  for (const std::string& word : {std::string("SLUICE.CHECK"), job.limit, key}) {
-    text += "$" + std::to_string(word.size()) + "\r\n" + word + "\r\n";
-  }
-  return text;
+  return servers::encode_command({"SLUICE.CHECK", job.limit, key});
 }
 
 // Whether the decision is allowed; nothing if the reply is incomplete or not a decision.
@@ -85,73 +80,41 @@ std::optional<bool> decision_in_http(std::string_view reply) {
   return std::nullopt;
 }
 
-class Connection {
- public:
-  Connection() = default;
-  ~Connection() { close(); }
-  Connection(const Connection&) = delete;
-  Connection& operator=(const Connection&) = delete;
+enum class Reply : std::uint8_t { kAllowed, kDenied, kNone, kBroken };
 
-  // False if the server has closed it.
-  bool is_open() {
-    char byte = 0;
-    if (fd_ >= 0 && ::recv(fd_, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0) close();
-    return fd_ >= 0;
+Reply ask(sluice::Peer& peer, const std::string& text, bool is_http) {
+  peer.send(text);
+  std::string reply;
+  std::array<char, 4096> piece{};
+  while (true) {
+    const ssize_t bytes = ::recv(peer.fd(), piece.data(), piece.size(), 0);
+    const bool is_timeout = bytes < 0 && errno == EAGAIN;
+    if (bytes <= 0) return reply.empty() && !is_timeout ? Reply::kNone : Reply::kBroken;
+    reply.append(piece.data(), static_cast<std::size_t>(bytes));
+    const auto decision = is_http ? decision_in_http(reply) : decision_in_resp(reply);
+    if (decision) return *decision ? Reply::kAllowed : Reply::kDenied;
   }
-
-  bool open(std::uint16_t port) {
-    close();
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    address.sin_port = htons(port);
-    fd_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    ::setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof kPatience);
-    const auto* to = reinterpret_cast<const sockaddr*>(&address);
-    if (::connect(fd_, to, sizeof address) == 0) return true;
-    close();
-    return false;
-  }
-
-  void close() {
-    if (fd_ >= 0) ::close(std::exchange(fd_, -1));
-  }
-
-  enum class Reply : std::uint8_t { kAllowed, kDenied, kNone, kBroken };
-  Reply ask(const std::string& text, bool is_http) {
-    ::send(fd_, text.data(), text.size(), MSG_NOSIGNAL);
-    std::string reply;
-    std::array<char, 4096> piece{};
-    while (true) {
-      const ssize_t bytes = ::recv(fd_, piece.data(), piece.size(), 0);
-      const bool is_timeout = bytes < 0 && errno == EAGAIN;
-      if (bytes <= 0) return reply.empty() && !is_timeout ? Reply::kNone : Reply::kBroken;
-      reply.append(piece.data(), static_cast<std::size_t>(bytes));
-      const auto decision = is_http ? decision_in_http(reply) : decision_in_resp(reply);
-      if (decision) return *decision ? Reply::kAllowed : Reply::kDenied;
-    }
-  }
-
- private:
-  int fd_ = -1;
-};
+}
 
 // Sends a request, and once more if no byte of its reply comes.
-void decide(Connection& connection, const Job& job, std::size_t key, Outcome& outcome) {
-  using Reply = Connection::Reply;
+void decide(std::optional<sluice::Peer>& peer, const Job& job, std::size_t key, Outcome& outcome) {
   const std::string text = request(job, "k" + std::to_string(key));
   Reply reply = Reply::kNone;
-  for (int attempt = 0; attempt < 2 && reply == Reply::kNone; ++attempt) {
-    if (attempt == 1) ++outcome.sent_again;
-    if (attempt == 1 || !connection.is_open()) {
-      ++outcome.opened;
-      if (!connection.open(job.port)) break;
+  try {
+    for (int attempt = 0; attempt < 2 && reply == Reply::kNone; ++attempt) {
+      if (attempt == 1) ++outcome.sent_again;
+      if (attempt == 1 || !peer) {
+        ++outcome.opened;
+        peer.emplace(servers::peer_at(job.port));
+      }
+      reply = ask(*peer, text, job.is_http);
     }
-    reply = connection.ask(text, job.is_http);
+  } catch (const std::system_error&) {
+    reply = Reply::kBroken;  // It cannot connect.
   }
   if (reply == Reply::kNone || reply == Reply::kBroken) {
     ++outcome.failed;
-    connection.close();
+    peer.reset();
     return;
   }
   if (reply == Reply::kAllowed) ++outcome.allowed[key];
@@ -159,14 +122,14 @@ void decide(Connection& connection, const Job& job, std::size_t key, Outcome& ou
 
 Outcome call(const Job& job, std::size_t index, const std::atomic<bool>& is_over) {
   Outcome outcome{.allowed = std::vector<std::uint64_t>(job.keys)};
-  Connection connection;
+  std::optional<sluice::Peer> peer;
   const auto each = std::chrono::duration_cast<Clock::duration>(
       std::chrono::duration<double>(static_cast<double>(job.connections) / job.per_second));
   auto next = Clock::now() + each * index / job.connections;
   for (std::size_t key = index; !is_over; ++key) {
     std::this_thread::sleep_until(next);
     next += each;
-    decide(connection, job, key % job.keys, outcome);
+    decide(peer, job, key % job.keys, outcome);
   }
   return outcome;
 }
