@@ -6,8 +6,8 @@ import shutil
 import signal
 
 from certificates import Certificates
-from harness import (BINARY, Connection, Process, SystemTest, free_port, new_token, post, request,
-                     run, sluice, write_text)
+from harness import (BINARY, NOBODY, Connection, Process, SystemTest, free_port, new_token, post,
+                     request, run, sluice, write_text)
 
 
 class CheckConfig(SystemTest):
@@ -144,8 +144,6 @@ class Agreement(SystemTest):
         path = self.write_file("sluice.yaml", f"snapshot: {{file: {folder}/state}}\n")
         binary = shutil.copy(BINARY, os.path.dirname(path))
         os.chmod(os.path.dirname(path), 0o755)
-        # The administrator may write everywhere.
-        user = {"user": 65534, "group": 65534} if os.geteuid() == 0 else {}
         write_text(f"{folder}/state", "")
         os.chmod(f"{folder}/state", 0)
         self.addCleanup(os.chmod, folder, 0o700)
@@ -156,7 +154,7 @@ class Agreement(SystemTest):
             os.chmod(folder, mode)
             for command, status in (("check-config",), 1), (("serve", "--config"), 2):
                 with self.subTest(says, command=command):
-                    result = run(binary, *command, path, **user)
+                    result = run(binary, *command, path, **NOBODY)
                     self.assertEqual(result.returncode, status, result.stderr)
                     self.assertRegex(result.stderr, re.escape(says) + ": Permission denied$")
 

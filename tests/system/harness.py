@@ -23,6 +23,8 @@ ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 BINARY = os.environ.get("SLUICE_BINARY", os.path.join(ROOT, "build", "release", "sluice"))
 GOLDEN = os.path.join(ROOT, "tests", "system", "golden")
 PATIENCE_S = 20
+# Options of a program for which the permissions of files count, as they do not for root.
+NOBODY = {"user": 65534, "group": 65534} if os.geteuid() == 0 else {}
 
 # Below the ports that the system uses for outgoing connections, and apart from those of
 # tests/servers.

@@ -11,9 +11,9 @@ import time
 
 from certificates import Certificates
 from fleet import MemcachedServer
-from harness import (BINARY, PATIENCE_S, Connection, Process, RedisServer, Server, SystemTest,
-                     await_true, command, free_port, open_socket, post, read_text, replace_text,
-                     request, run, taken_address, write_text)
+from harness import (BINARY, NOBODY, PATIENCE_S, Connection, Process, RedisServer, Server,
+                     SystemTest, await_true, command, free_port, open_socket, post, read_text,
+                     replace_text, request, run, taken_address, write_text)
 
 LIMITS = "limits: {{api: token_bucket {}/24h, login: sliding_log 5/1h}}\n"
 
@@ -27,9 +27,13 @@ class Reload(SystemTest):
     def write(self, text, path=None):
         replace_text(path or self.path, text)
 
-    def start(self, text, *options):
-        self.write(self.listen() + text)
+    def serve(self, text, *options):
+        """A server with this file."""
+        self.write(text)
         return self.run_serve("--config", self.path, *options)
+
+    def start(self, text, *options):
+        return self.serve(self.listen() + text, *options)
 
     def listen(self, *others):
         addresses = ", ".join(f"'{address}'" for address in (f"127.0.0.1:{self.port}", *others))
@@ -37,6 +41,21 @@ class Reload(SystemTest):
 
     def connect(self):
         return self.enterContext(Connection(("127.0.0.1", self.port)))
+
+    def expect_reloads(self, server, number, limit):
+        """The server has taken so many changes, and `api` has this limit now."""
+        server.await_output("reloaded: ", number)
+        self.assertEqual(self.connect().ask("SLUICE.PEEK", "api", "k")[1], limit)
+
+    def start_as_nobody(self, mode):
+        """A server for which the permissions of files count: its folder has these."""
+        binary = shutil.copy(BINARY, self.folder)
+        self.write(self.listen() + LIMITS.format(10))
+        os.chmod(self.folder, mode)
+        self.addCleanup(os.chmod, self.folder, 0o700)
+        server = self.enterContext(Process(binary, "serve", "--config", self.path, **NOBODY))
+        server.await_output("serving ")
+        return server
 
     def test_on_sighup_with_states_and_counts(self):
         server = self.start(LIMITS.format(10))
@@ -68,13 +87,10 @@ class Reload(SystemTest):
 
     def test_on_a_change_of_the_file(self):
         server = self.start(LIMITS.format(10))
-        connection = self.connect()
         self.write(self.listen() + LIMITS.format(11))
-        server.await_output("reloaded: ", 1)
-        self.assertEqual(connection.ask("SLUICE.PEEK", "api", "k")[1], 11)
+        self.expect_reloads(server, 1, 11)
         write_text(self.path, self.listen() + LIMITS.format(12))  # In place.
-        server.await_output("reloaded: ", 2)
-        self.assertEqual(connection.ask("SLUICE.PEEK", "api", "k")[1], 12)
+        self.expect_reloads(server, 2, 12)
         # The same bytes again are no change.
         self.write(self.listen() + LIMITS.format(12))
         self.write("", os.path.join(self.folder, "neighbour.yaml"))
@@ -91,8 +107,7 @@ class Reload(SystemTest):
                 listen = f"listen: {{resp: '127.0.0.1:{self.port}', http: '127.0.0.1:{http}'}}\n"
                 text = listen + f"store: '{store}'\nlimits: {{api: {{limit: %s}}}}\n"
                 self.path = os.path.join(self.folder, f"{number}.yaml")
-                self.write(text % "token_bucket 10/1h")
-                server = self.run_serve("--config", self.path)
+                server = self.serve(text % "token_bucket 10/1h")
                 connection = self.connect()
                 reserve = lambda: post(http, "/v1/reserve", {"limit": "api", "key": "k"})[2]
                 commit = lambda reserved, cost: post(
@@ -121,39 +136,24 @@ class Reload(SystemTest):
 
     def test_in_a_folder_that_cannot_be_watched(self):
         """One that the server may not list. It warns, once, and takes a change on SIGHUP."""
-        binary = shutil.copy(BINARY, self.folder)
-        self.write(self.listen() + LIMITS.format(10))
-        os.chmod(self.folder, 0o311)
-        self.addCleanup(os.chmod, self.folder, 0o700)
-        # The administrator may list every folder.
-        user = {"user": 65534, "group": 65534} if os.geteuid() == 0 else {}
-        server = self.enterContext(Process(binary, "serve", "--config", self.path, **user))
-        server.await_output("serving ")
+        server = self.start_as_nobody(0o311)
         for number in (1, 2):
             self.write(self.listen() + LIMITS.format(10 + number))
             server.signal(signal.SIGHUP)
-            server.await_output("reloaded: ", number)
-            self.assertEqual(self.connect().ask("SLUICE.PEEK", "api", "k")[1], 10 + number)
+            self.expect_reloads(server, number, 10 + number)
         warning = ("some changes of files are noticed on SIGHUP only: "
                    f"cannot watch the folder {self.folder}: Permission denied\n")
         self.assertEqual(server.output().count("SIGHUP only"), 1, server.output())
         self.assertIn(warning, server.output())
 
     def test_a_file_that_is_made_readable_later(self):
-        binary = shutil.copy(BINARY, self.folder)
-        os.chmod(self.folder, 0o755)
-        self.write(self.listen() + LIMITS.format(10))
-        # The administrator may read every file.
-        user = {"user": 65534, "group": 65534} if os.geteuid() == 0 else {}
-        server = self.enterContext(Process(binary, "serve", "--config", self.path, **user))
-        server.await_output("serving ")
+        server = self.start_as_nobody(0o755)
         write_text(self.path + ".new", self.listen() + LIMITS.format(11))
         os.chmod(self.path + ".new", 0)
         os.rename(self.path + ".new", self.path)
         server.await_output("not reloaded, all stays as it was: ")
         os.chmod(self.path, 0o644)
-        server.await_output("reloaded: ", 1)
-        self.assertEqual(self.connect().ask("SLUICE.PEEK", "api", "k")[1], 11)
+        self.expect_reloads(server, 1, 11)
 
     def test_a_config_map(self):
         """As Kubernetes mounts it: the file leads to ..data, which is replaced."""
@@ -168,11 +168,9 @@ class Reload(SystemTest):
         release(10)
         os.symlink(os.path.join("..data", "sluice.yaml"), self.path)
         server = self.run_serve("--config", self.path)
-        connection = self.connect()
         for number in (11, 12):
             release(number)
-            server.await_output("reloaded: ", number - 10)
-            self.assertEqual(connection.ask("SLUICE.PEEK", "api", "k")[1], number)
+            self.expect_reloads(server, number - 10, number)
 
     def test_links_that_lead_to_the_file(self):
         """A link to a link, as certbot keeps one to the present certificate, and a link to a
@@ -192,28 +190,24 @@ class Reload(SystemTest):
         lead(live, "../archive/10/sluice.yaml")
         lead(self.path, "live/sluice.yaml")
         server = self.run_serve("--config", self.path)
-        connection = self.connect()
         lead(present, "archive/12")
         for number, (path, target) in enumerate((
                 (live, "../archive/11/sluice.yaml"), (self.path, "present/sluice.yaml"),
                 (present, os.path.join(self.folder, "archive", "13"))), 1):
             lead(path, target)
-            server.await_output("reloaded: ", number)
-            self.assertEqual(connection.ask("SLUICE.PEEK", "api", "k")[1], 10 + number)
+            self.expect_reloads(server, number, 10 + number)
 
     def test_a_folder_that_is_made_anew(self):
         folder = os.path.join(self.folder, "a", "b")
         self.path = os.path.join(folder, "sluice.yaml")
         os.makedirs(folder)
         server = self.start(LIMITS.format(10))
-        connection = self.connect()
         for number, removed in enumerate((folder, os.path.dirname(folder)), 11):
             shutil.rmtree(removed)
             os.makedirs(folder)
             server.await_output("not reloaded", number - 10)  # The file is not there yet.
             self.write(self.listen() + LIMITS.format(number))
-            server.await_output("reloaded: ", number - 10)
-            self.assertEqual(connection.ask("SLUICE.PEEK", "api", "k")[1], number)
+            self.expect_reloads(server, number - 10, number)
 
     def test_a_file_that_is_gone_for_a_while(self):
         server = self.start(LIMITS.format(10))
@@ -299,8 +293,7 @@ class Reload(SystemTest):
                    f"http: ['0.0.0.0:{self.port}'], resp: ['unix:{unix}']",
                    f"http: ['{tcp}'], resp: [{{address: 'unix:{unix}', tls: {secure}}}]",
                    f"resp: ['{tcp}', 'unix:{unix}']")
-        self.write(f"listen: {{{listens[0]}}}\n")
-        server = self.run_serve("--config", self.path, "--insecure")
+        server = self.serve(f"listen: {{{listens[0]}}}\n", "--insecure")
         first = [Connection(address) for address in (("127.0.0.1", self.port), unix)]
         for number, listen in enumerate(listens[1:], 1):
             self.write(f"listen: {{{listen}}}\n" + LIMITS.format(number))
@@ -352,15 +345,13 @@ class Reload(SystemTest):
             self.write(self.listen() + LIMITS.format(11))
             certificate.write(read_text(made.pem("server")))
             os.rename(made.pem("server"), pipe)
-        server.await_output("reloaded: ", 1)
-        self.assertEqual(self.connect().ask("SLUICE.PEEK", "api", "k")[1], 11)
+        self.expect_reloads(server, 1, 11)
 
     def test_the_files_of_a_former_listener_may_be_gone(self):
         made = Certificates(self.folder)
         secure = f"{{address: 127.0.0.1:{free_port()}, tls: {{cert: server.pem, key: server.key}}}}"
         listen = f"listen: {{resp: ['127.0.0.1:{self.port}', {secure}]}}\n"
-        self.write(listen)
-        server = self.run_serve("--config", self.path)
+        server = self.serve(listen)
         os.unlink(made.pem("server"))
         self.write(listen + LIMITS.format(10))
         server.await_output(f"the certificate file {made.pem('server')} cannot be used", 1)
@@ -384,8 +375,7 @@ class Reload(SystemTest):
             return (f"tls: {{cert: server.pem, key: server.key}}\n"
                     f"listen: {{resp: ['127.0.0.1:{port}'], http: [{', '.join(addresses)}]}}\n")
 
-        self.write(listen(http))
-        server = self.run_serve("--config", self.path)
+        server = self.serve(listen(http))
         first = self.certificate(port)
         with taken_address() as taken:
             self.write(listen(http, taken))
@@ -424,8 +414,7 @@ class Reload(SystemTest):
         made = Certificates(self.folder)
         port = free_port()
         text = f"listen: {{resp: '127.0.0.1:{port}'}}\ntls: {{cert: NAME.pem, key: NAME.key}}\n"
-        self.write(text.replace("NAME", "server"))
-        server = self.run_serve("--config", self.path)
+        server = self.serve(text.replace("NAME", "server"))
         first = self.certificate(port)
         self.write(text.replace("NAME", "next"))
         server.await_output("not reloaded, all stays as it was: ", 1)
@@ -525,8 +514,7 @@ class Reload(SystemTest):
     def test_reloads_are_in_the_metrics(self):
         port = free_port()
         listen = f"listen: {{http: '127.0.0.1:{port}'}}\n"
-        self.write(listen)
-        server = self.run_serve("--config", self.path)
+        server = self.serve(listen)
 
         def metrics():
             _, _, text = request(port, "GET", "/metrics")
