@@ -1,16 +1,14 @@
 """`sluice playground`: its page in Chromium, and its decisions, which are those of `replay`."""
 
 import json
-import os
 import random
 import re
 import signal
 import subprocess
 
-from harness import (BINARY, Process, SystemTest, free_port, new_token, npm_install, post, run,
-                     sluice)
+from harness import BINARY, Process, free_port, new_token, post, sluice
+from page import PageTest
 
-PAGES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "pages")
 LIMITS = ["token_bucket 3/1s burst=7", "leaky_bucket 2/1s queue=3", "fixed_window 5/2s",
           "sliding_window 5/2s", "sliding_counter 5/2s", "sliding_log 5/2s",
           "token_bucket 3/1s & fixed_window 20/10s", "concurrency 3 lease=1s"]
@@ -21,7 +19,7 @@ def milliseconds(wait_ns):
     return None if wait_ns == -1 else -(-wait_ns // 1_000_000)
 
 
-class Playground(SystemTest):
+class Playground(PageTest):
     def setUp(self):
         self.process = subprocess.Popen([BINARY, "playground"], stdout=subprocess.PIPE, text=True)
         self.addCleanup(self.stop)
@@ -94,7 +92,6 @@ class Playground(SystemTest):
         self.assertIn("127.0.0.1:" + port, result.stderr)
 
     def test_the_page_asks_for_a_token_where_there_are_users(self):
-        npm_install()
         port = free_port()
         token, line = new_token("operator")
         path = self.write_file("sluice.yaml",
@@ -102,11 +99,8 @@ class Playground(SystemTest):
                                f"admin: [127.0.0.1:{port}]}}\nusers:\n{line}\n")
         with Process(BINARY, "serve", "--config", path) as server:
             server.await_listening(("127.0.0.1", port))
-            result = run("node", os.path.join(PAGES, "playground_token.mjs"),
-                         f"http://127.0.0.1:{port}/playground", token, timeout_s=120)
-            self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+            self.expect_in_chromium("playground_token", f"http://127.0.0.1:{port}/playground",
+                                    token)
 
     def test_the_page_in_chromium(self):
-        npm_install()
-        result = run("node", os.path.join(PAGES, "playground.mjs"), self.address, timeout_s=120)
-        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.expect_in_chromium("playground", self.address)

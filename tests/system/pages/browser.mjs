@@ -1,7 +1,7 @@
 // Drives Chromium without a window, over its DevTools protocol on two pipes.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -26,6 +26,15 @@ export async function withBrowser(use) {
     await ended;
     await remove(folder);
   }
+}
+
+// Calls use(page) with the page at this address, in which nothing may go wrong.
+export function withPage(address, use) {
+  return withBrowser(async (browser) => {
+    const page = await browser.open(address);
+    await use(page);
+    assert.deepEqual(page.faults, []);
+  });
 }
 
 // Processes of Chromium may be about to end, and write a last file meanwhile.
@@ -127,6 +136,15 @@ class Page {
     return result.value;
   }
 
+  // Of each element that the selector finds.
+  all(selector, what) {
+    return this.evaluate(
+      `[...document.querySelectorAll(${JSON.stringify(selector)})].map((e) => ${what})`);
+  }
+  texts(selector) { return this.all(selector, 'e.textContent'); }
+  // The numbers that the texts of elements stand for.
+  numbers(selector) { return this.all(selector, 'Number(e.dataset.value)'); }
+
   async until(expression) {
     const end = Date.now() + patienceMs;
     while (!await this.evaluate(expression).catch(() => false)) {
@@ -212,11 +230,5 @@ class Page {
     await act();
     await done;
     return readFileSync(join(this.browser.folder, name), 'utf8');
-  }
-
-  async screenshot(path, clip = undefined) {
-    const { data } = await this.call('Page.captureScreenshot',
-      { format: 'png', captureBeyondViewport: clip !== undefined, clip });
-    writeFileSync(path, Buffer.from(data, 'base64'));
   }
 }

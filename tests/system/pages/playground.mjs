@@ -1,16 +1,12 @@
-// Uses the playground in Chromium: node playground.mjs ADDRESS [FOLDER]. With a folder, it also
-// writes screenshots there.
+// Uses the playground in Chromium: node playground.mjs ADDRESS
 import assert from 'node:assert/strict';
-import { join } from 'node:path';
 import { withBrowser } from './browser.mjs';
 
-const [address, pictures] = process.argv.slice(2);
+const address = process.argv[2];
 
-const number = (page, card, name) => page.evaluate(
-  `Number(document.querySelectorAll('.results article')[${card}]` +
-  `.querySelector('[data-name=${name}]').dataset.value)`);
-const texts = (page, selector) => page.evaluate(
-  `[...document.querySelectorAll(${JSON.stringify(selector)})].map((e) => e.textContent)`);
+// Of the first limit.
+const number = async (page, name) =>
+  (await page.numbers(`.results article [data-name=${name}]`))[0];
 
 // Writes into the field as a user does, and waits for the answer.
 async function write(page, selector, index, text) {
@@ -28,10 +24,10 @@ await withBrowser(async (browser) => {
   const page = await browser.open(`${address}#${encodeURI(experiment)}`);
   await page.until('document.querySelector("[data-name=admitted]")');
   assert.deepEqual(page.faults, []);
-  assert.deepEqual(await texts(page, 'input[name=token]'), []);  // The server has no users.
-  assert.equal(await number(page, 0, 'admitted'), 10);
-  assert.equal(await number(page, 0, 'denied'), 10);
-  assert.equal(await number(page, 0, 'worst_window'), 5);
+  assert.deepEqual(await page.texts('input[name=token]'), []);  // The server has no users.
+  assert.equal(await number(page, 'admitted'), 10);
+  assert.equal(await number(page, 'denied'), 10);
+  assert.equal(await number(page, 'worst_window'), 5);
 
   // A dot for each request, and the level between them: all units are back before the end.
   const dotsOf = (name) => page.evaluate(
@@ -44,10 +40,10 @@ await withBrowser(async (browser) => {
   // One request is chosen with the keyboard, and each limit tells its decision.
   await page.evaluate('document.querySelector("input[name=request]").focus()');
   await page.press('ArrowRight', 5);
-  assert.match((await texts(page, '.decision'))[0],
+  assert.match((await page.texts('.decision'))[0],
     /^Request 6: denied, retry_after 995 ms, 0 left$/);
   await page.press('End');
-  assert.match((await texts(page, '.chooser'))[0], /20 of 20, at 4\.01 s/);
+  assert.match((await page.texts('.chooser'))[0], /20 of 20, at 4\.01 s/);
 
   // Another limit, and the address holds it.
   await write(page, '.results input', 0, 'token_bucket 1/1s burst=3');
@@ -63,10 +59,10 @@ await withBrowser(async (browser) => {
   assert.deepEqual(await areShown(), [true, true, true]);
   await write(page, '.results input', 0, 'token_bucket 1/1x');
   await page.until('document.querySelector("mark")');
-  assert.match((await texts(page, '.results .error'))[0], /the unit 'x' is unknown/);
-  assert.deepEqual(await texts(page, 'mark'), ['x']);
+  assert.match((await page.texts('.results .error'))[0], /the unit 'x' is unknown/);
+  assert.deepEqual(await page.texts('mark'), ['x']);
   assert.deepEqual(await areShown(), [false, false]);
-  assert.deepEqual(await texts(page, '[role=status]'), ['']);
+  assert.deepEqual(await page.texts('[role=status]'), ['']);
   await write(page, '.results input', 0, 'fixed_window 5/1s');
   await page.until('!document.querySelector("mark")');
   assert.deepEqual(await areShown(), [true, true, true]);
@@ -122,7 +118,7 @@ await withBrowser(async (browser) => {
   // The drawing can be written too. What is wrong stays to be corrected, and changes nothing.
   const drawn = await page.evaluate('location.hash');
   await write(page, 'input[name=drawn]', 0, `${'0 '.repeat(58)}7`);
-  const mistake = async () => (await texts(page, '[aria-label=Arrivals] > .error'))[0];
+  const mistake = async () => (await page.texts('[aria-label=Arrivals] > .error'))[0];
   assert.match(await mistake(), /^A drawing has 60 integers from 0 to 20,000/);
   assert.match(await page.evaluate('document.querySelector("input[name=drawn]").value'),
     /^(0 ){58}7$/);
@@ -164,8 +160,8 @@ await withBrowser(async (browser) => {
       6_425], [Array(16).fill('token_bucket 1/1s & fixed_window 1/1s'), 384]]) {
     const full = await browser.open(`${address}#${cut(limits)}`);
     await full.until('document.querySelector("[data-name=admitted]")');
-    assert.equal(await number(full, 0, 'admitted') + await number(full, 0, 'denied'), arrivals);
-    assert.match((await texts(full, '[role=status]')).join(), /There are more, which are left out/);
+    assert.equal(await number(full, 'admitted') + await number(full, 'denied'), arrivals);
+    assert.match((await full.texts('[role=status]')).join(), /There are more, which are left out/);
     assert.deepEqual(full.faults, []);
   }
 
@@ -198,11 +194,4 @@ await withBrowser(async (browser) => {
   assert.ok(await first.evaluate('document.documentElement.scrollWidth <= 400'));
   assert.deepEqual(first.faults, []);
   assert.deepEqual(first.loaded.filter((url) => !url.startsWith(new URL(address).origin)), []);
-  if (pictures) {
-    await first.setSize(1400, 1250);
-    for (const scheme of ['light', 'dark']) {
-      await first.setScheme(scheme);
-      await first.screenshot(join(pictures, `playground_${scheme}.png`));
-    }
-  }
 });

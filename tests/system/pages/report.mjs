@@ -1,24 +1,16 @@
-// Checks the page of `sluice replay --html` in Chromium: node report.mjs PAGE SUMMARY DECISIONS
+// Checks the page of `sluice replay --html` in Chromium: node report.mjs ADDRESS SUMMARY DECISIONS
 // SUMMARY is the output of --json of the same replay, DECISIONS that of --decisions; what the page
-// says is compared with both. With a fourth argument, a folder, it also writes screenshots there.
+// says is compared with both.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
-import { withBrowser } from './browser.mjs';
+import { withPage } from './browser.mjs';
 
-const [pagePath, summaryPath, decisionsPath, pictures] = process.argv.slice(2);
+const [address, summaryPath, decisionsPath] = process.argv.slice(2);
 const summary = JSON.parse(readFileSync(summaryPath, 'utf8'));
 const decisions = readFileSync(decisionsPath, 'utf8').trim().split('\n')
   .map((line) => JSON.parse(line));
 const limits = summary.limits.map((limit) => limit.limit_expr);
 const maxLoadMs = 1000;
-
-// The numbers and the texts of elements, as the page shows them.
-const all = (page, selector, what) =>
-  page.evaluate(`[...document.querySelectorAll(${JSON.stringify(selector)})].map(${what})`);
-const numbers = (page, selector) => all(page, selector, '(e) => Number(e.dataset.value)');
-const texts = (page, selector) => all(page, selector, '(e) => e.textContent');
 
 function count(limit, wanted) {
   const own = decisions.filter((row) => row.limit_expr === limit && wanted(row));
@@ -26,20 +18,17 @@ function count(limit, wanted) {
 }
 
 // The time to open is measured on the processor, since other tests run at the same time.
-async function checkLoading(browser, address) {
-  const page = await browser.open(address);
+async function checkLoading(page) {
   assert.deepEqual(page.faults, []);
   assert.deepEqual(page.loaded.filter((loaded) => !loaded.startsWith('data:')), [address]);
   const busyMs = await page.busyMs();
   assert.ok(busyMs > 0 && busyMs < maxLoadMs, `opens in ${busyMs} ms`);
-  if (pictures) console.error(`opens in ${busyMs} ms`);
-  return page;
 }
 
 async function checkNumbers(page) {
-  assert.deepEqual(await numbers(page, 'header [data-name=requests]'), [summary.requests]);
+  assert.deepEqual(await page.numbers('header [data-name=requests]'), [summary.requests]);
   for (const [i, limit] of summary.limits.entries()) {
-    const of = (name) => numbers(page, `[data-limit="${i}"] [data-name=${name}]`);
+    const of = (name) => page.numbers(`[data-limit="${i}"] [data-name=${name}]`);
     for (const name of ['requests', 'admitted', 'denied', 'keys_limited']) {
       assert.deepEqual(await of(name), [limit[name]], `${limit.limit_expr} ${name}`);
     }
@@ -48,10 +37,10 @@ async function checkNumbers(page) {
     assert.deepEqual((await of('key_denied')).slice(0, few.length), few.map((key) => key.denied));
     assert.deepEqual((await of('key_requests')).slice(0, few.length),
       few.map((key) => key.requests));
-    assert.deepEqual((await texts(page, `[data-limit="${i}"] .keys button`)).slice(0, few.length),
+    assert.deepEqual((await page.texts(`[data-limit="${i}"] .keys button`)).slice(0, few.length),
       few.map((key) => key.key));
     assert.deepEqual(await of('sweep_100'), [limit.keys_limited]);
-    const shares = await numbers(page, `[data-limit="${i}"] [data-name^=share_]`);
+    const shares = await page.numbers(`[data-limit="${i}"] [data-name^=share_]`);
     assert.equal(shares.reduce((sum, keys) => sum + keys), limit.keys_seen);
     assert.equal(shares[0], limit.keys_seen - limit.keys_limited);
   }
@@ -63,17 +52,17 @@ async function checkRange(page) {
   await page.press('ArrowRight', 60);
   await page.evaluate('document.querySelectorAll(".range input")[1].focus()');
   await page.press('ArrowLeft', 70);
-  const [status] = await texts(page, '.range [role=status]');
+  const [status] = await page.texts('.range [role=status]');
   const [from, to] = status.match(/\d{4}-\d\d-\d\d \d\d:\d\d:\d\d/g)
     .map((text) => Date.parse(text.replace(' ', 'T') + 'Z'));
   const isIn = ({ time_ns: time }) => time / 1e6 >= from && time / 1e6 < to;
   for (const [i, limit] of limits.entries()) {
     const [requests, denied] = count(limit, isIn);
     assert.ok(requests > 0 && requests < summary.requests);
-    const of = (name) => numbers(page, `[data-limit="${i}"] [data-name=${name}]`);
+    const of = (name) => page.numbers(`[data-limit="${i}"] [data-name=${name}]`);
     assert.deepEqual(await of('requests'), [requests]);
     assert.deepEqual(await of('denied'), [denied]);
-    const [key] = await texts(page, `[data-limit="${i}"] .keys button`);
+    const [key] = await page.texts(`[data-limit="${i}"] .keys button`);
     assert.deepEqual([(await of('key_requests'))[0], (await of('key_denied'))[0]],
       count(limit, (row) => row.key === key && isIn(row)));
   }
@@ -95,7 +84,7 @@ async function drag(page, chart, from, to) {
 // The chart's own range: a drag over a part of the chart zooms into it.
 async function checkBrush(page) {
   await drag(page, '.chart', 0.3, 0.6);
-  const [requests] = await numbers(page, '[data-limit="0"] [data-name=requests]');
+  const [requests] = await page.numbers('[data-limit="0"] [data-name=requests]');
   assert.ok(requests > 0 && requests < summary.requests, `${requests} requests in the range`);
   await page.click('.range button');
   await checkNumbers(page);
@@ -104,8 +93,8 @@ async function checkBrush(page) {
 // A drag over a limit's chart chooses for the overview too, which does not forget it when it is
 // drawn again.
 async function checkLimitBrush(page) {
-  const sliders = () => all(page, '.range input', '(e) => Number(e.value)');
-  const handles = () => all(page, '.dygraph-rangesel-zoomhandle', '(e) => e.style.left');
+  const sliders = () => page.all('.range input', 'Number(e.value)');
+  const handles = () => page.all('.dygraph-rangesel-zoomhandle', 'e.style.left');
   const whole = [await sliders(), await handles()];
   await drag(page, '.limits .chart', 0.4, 0.7);
   const chosen = await sliders();
@@ -128,12 +117,11 @@ async function checkKey(page) {
   await page.evaluate('document.querySelector(".keys button").focus()');
   await page.press('Enter');
   const { key, denied, requests } = summary.limits[0].most_denied[0];
-  assert.deepEqual(await texts(page, 'dialog[open] h2'), [key]);
-  assert.deepEqual(await numbers(page, 'dialog [data-name=key_denied]'), [denied]);
-  assert.deepEqual(await numbers(page, 'dialog [data-name=key_requests]'), [requests]);
+  assert.deepEqual(await page.texts('dialog[open] h2'), [key]);
+  assert.deepEqual(await page.numbers('dialog [data-name=key_denied]'), [denied]);
+  assert.deepEqual(await page.numbers('dialog [data-name=key_requests]'), [requests]);
   assert.equal(await page.evaluate('document.querySelectorAll("dialog canvas").length > 0'), true);
   await page.expectAccessible();
-  if (pictures) await page.screenshot(join(pictures, 'key.png'));
   await page.press('Escape');
   assert.equal(await page.evaluate('document.querySelector("dialog")'), null);
   assert.equal(await page.evaluate('document.activeElement.textContent'), key);
@@ -155,7 +143,7 @@ async function checkComparison(page) {
   for (const [a, b] of [[0, 1], [1, 0]]) {
     await choose(0, a);
     await choose(1, b);
-    const of = (side, name) => numbers(page, `[data-side=${side}] [data-name=${name}]`);
+    const of = (side, name) => page.numbers(`[data-side=${side}] [data-name=${name}]`);
     assert.deepEqual(await of('newly', 'requests'), [only(b, a)]);
     assert.deepEqual(await of('no_more', 'requests'), [only(a, b)]);
     assert.deepEqual(await of('newly', 'keys'), [keys(b, a)]);
@@ -164,7 +152,7 @@ async function checkComparison(page) {
 }
 
 async function checkExport(page) {
-  const buttons = await texts(page, 'header button');
+  const buttons = await page.texts('header button');
   const save = (text, name) => page.saved(name, () =>
     page.click(`header button:nth-of-type(${buttons.indexOf(text) + 1})`));
   const report = JSON.parse(await save('All as JSON', 'report.json'));
@@ -180,17 +168,8 @@ async function checkExport(page) {
   assert.equal(times.reduce((sum, row) => sum + Number(row.split(',')[1]), 0), summary.requests);
 }
 
-await withBrowser(async (browser) => {
-  const address = pathToFileURL(pagePath).href;
-  const page = await checkLoading(browser, address);
-  if (pictures) {
-    for (const scheme of ['light', 'dark']) {
-      await page.setScheme(scheme);
-      const height = await page.evaluate('document.documentElement.scrollHeight');
-      await page.screenshot(join(pictures, `${scheme}.png`),
-        { x: 0, y: 0, width: 1400, height, scale: 1 });
-    }
-  }
+await withPage(address, async (page) => {
+  await checkLoading(page);
   await page.expectAccessible();
   await checkNumbers(page);
   await checkRange(page);
@@ -205,6 +184,4 @@ await withBrowser(async (browser) => {
   await page.setSize(360, 800);
   await page.drawn();
   assert.ok(await page.evaluate('document.documentElement.scrollWidth') <= 360, 'wider than 360');
-  assert.deepEqual(page.faults, []);
-  console.log('report: ok');
 });
