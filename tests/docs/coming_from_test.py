@@ -8,7 +8,7 @@ compiler runs once for all calls, and reports lines of the page.
 import os
 import re
 
-from harness import ROOT, Connection, Server, SystemTest, command, run, sluice
+from harness import ROOT, Connection, Server, SystemTest, command, read_text, run, sluice
 
 PAGE = os.path.join("docs", "coming-from.md")
 CXX = os.environ.get("CXX", "g++")
@@ -68,8 +68,7 @@ def as_program(common, sections):
 
 class ComingFrom(SystemTest):
     def setUp(self):
-        with open(os.path.join(ROOT, PAGE), encoding="utf-8") as file:
-            self.page = file.read()
+        self.page = read_text(os.path.join(ROOT, PAGE))
 
     def test_every_call_compiles(self):
         common, *sections = sections_of(self.page)

@@ -4,7 +4,7 @@ knows, and the examples are what it accepts and says."""
 import os
 import re
 
-from harness import ROOT, SystemTest, sluice
+from harness import ROOT, SystemTest, read_text, sluice
 
 PAGE = os.path.join("docs", "configuration.md")
 ROW = re.compile(r"^\| `([\w.\[\]]+)` \|", re.MULTILINE)
@@ -21,8 +21,7 @@ MAPS = {"": "NAME: x\n", "listen": "listen: {NAME: x}\n",
 
 class Configuration(SystemTest):
     def setUp(self):
-        with open(os.path.join(ROOT, PAGE), encoding="utf-8") as file:
-            self.page = file.read()
+        self.page = read_text(os.path.join(ROOT, PAGE))
 
     def known_members(self):
         """Every member that the program knows, as the page calls it."""

@@ -3,6 +3,8 @@
 import os
 import re
 
+from harness import read_text
+
 UNREAD_FOLDERS = {".git", "build", "node_modules"}
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
@@ -17,11 +19,6 @@ def pages_of(root):
         yield from (os.path.join(folder, name) for name in sorted(names) if name.endswith(".md"))
 
 
-def read(path):
-    with open(path, encoding="utf-8") as page:
-        return page.read()
-
-
 def anchors_of(page):
     """The anchors of a page's headings, as web sites that render Markdown name them."""
     for heading in HEADING.findall(FENCE.sub("", page)):
@@ -33,7 +30,7 @@ def dangling_links(root):
     heading of a page, or out of `root`."""
     root = os.path.realpath(root)
     for path in pages_of(root):
-        for link in LINK.findall(SPAN.sub("", FENCE.sub("", read(path)))):
+        for link in LINK.findall(SPAN.sub("", FENCE.sub("", read_text(path)))):
             if re.match(r"\w+:", link):
                 continue
             name, _, anchor = link.partition("#")
@@ -41,6 +38,6 @@ def dangling_links(root):
             inside = target == root or target.startswith(root + os.sep)
             found = inside and os.path.exists(target)
             if found and anchor:
-                found = anchor in anchors_of(read(target))
+                found = anchor in anchors_of(read_text(target))
             if not found:
                 yield f"{os.path.relpath(path, root)}: {link}"

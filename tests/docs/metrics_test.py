@@ -88,8 +88,7 @@ class Packaging(MetricsTest):
     def test_the_alert_rules(self):
         result = run("promtool", "check", "rules", RULES)
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
-        with open(RULES, encoding="utf-8") as file:
-            rules = file.read().split("- alert: ")[1:]
+        rules = read_text(RULES).split("- alert: ")[1:]
         self.assertGreater(len(rules), 5)
         for rule in rules:
             self.check(rule.partition("labels:")[0], rule.partition("annotations:")[2])
@@ -132,8 +131,7 @@ class Packaging(MetricsTest):
         self.run_rules(tests, [("sluice_last_reload_succeeded", "1x9 0x99 1x9", "a")])
 
     def test_the_dashboard(self):
-        with open(DASHBOARD, encoding="utf-8") as file:
-            dashboard = json.load(file)
+        dashboard = json.loads(read_text(DASHBOARD))
         shown = set()
         for panel in dashboard["panels"]:
             for target in panel["targets"]:

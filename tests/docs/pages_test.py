@@ -4,29 +4,24 @@ import glob
 import json
 import os
 import re
-import shutil
-import tempfile
 import unittest
 
-from harness import ROOT, run, sluice
-from tests.docs.links import dangling_links, read
+from harness import ROOT, SystemTest, read_text, run, sluice
+from tests.docs.links import dangling_links
 
 MAN = os.path.join(ROOT, "docs", "man")
 SAMPLE = os.path.join(ROOT, "data", "access.log")
 
 
-class Links(unittest.TestCase):
+class Links(SystemTest):
     def test_no_link_of_the_project_dangles(self):
         self.assertEqual(list(dangling_links(ROOT)), [])
 
     def test_a_dangling_link_is_found(self):
-        root = tempfile.mkdtemp(prefix="sluice-links-")
-        self.addCleanup(shutil.rmtree, root)
-        with open(os.path.join(root, "a.md"), "w", encoding="utf-8") as page:
-            page.write("# A page\n[1](a.md#a-page) [2](#a-page) [3](http://x) `[4](x)`\n"
-                       "```\n# no heading\n[5](y)\n```\n"
-                       "[6](b.md) [7](#no-heading) [8](..) [9](a.md)\n")
-        self.assertEqual(list(dangling_links(root)),
+        path = self.write_file("a.md", "# A page\n[1](a.md#a-page) [2](#a-page) [3](http://x) "
+                               "`[4](x)`\n```\n# no heading\n[5](y)\n```\n"
+                               "[6](b.md) [7](#no-heading) [8](..) [9](a.md)\n")
+        self.assertEqual(list(dangling_links(os.path.dirname(path))),
                          ["a.md: b.md", "a.md: #no-heading", "a.md: .."])
 
 
@@ -60,7 +55,7 @@ class LimitsPages(unittest.TestCase):
         self.assertEqual(self.options["token_bucket"], {"burst", "borrow"})
 
     def test_reference(self):
-        page = read(os.path.join(ROOT, "docs", "limits.md"))
+        page = read_text(os.path.join(ROOT, "docs", "limits.md"))
         described = {name: set() for name in re.findall(r"(?m)^\| \[`(\w+)`\]", page)}
         for option, name in re.findall(r"(?m)^\| `(\w+)` \| `(\w+)` \|", page):
             described[name].add(option)
@@ -68,7 +63,7 @@ class LimitsPages(unittest.TestCase):
 
     def test_man_page(self):
         rows = re.findall(r'(?m)^\.It Li "(\w+) [\d/smh]+" Ta(.*)$',
-                          read(os.path.join(MAN, "sluice.1")))
+                          read_text(os.path.join(MAN, "sluice.1")))
         self.assertEqual({name: set(re.findall(r"(\w+)=", options)) for name, options in rows},
                          self.options)
 
@@ -81,13 +76,13 @@ class LimitsPages(unittest.TestCase):
 
     def test_page_of_each_algorithm(self):
         for name, options in self.options.items():
-            page = read(os.path.join(ROOT, "src", "algorithms", name, "README.md"))
+            page = read_text(os.path.join(ROOT, "src", "algorithms", name, "README.md"))
             for option in options:
                 with self.subTest(name + " " + option):
                     self.assertRegex(page, rf"\b{option}=|`{option}`")
 
     def test_header(self):
-        comment = read(os.path.join(ROOT, "include", "sluice", "limit.h"))
+        comment = read_text(os.path.join(ROOT, "include", "sluice", "limit.h"))
         comment = comment[:comment.index("class SLUICE_EXPORT Limit {")]
         self.assertEqual(set(re.findall(r"[\[ ](\w+)=", comment)),
                          set().union(*self.options.values()))
@@ -109,9 +104,9 @@ class JsonReports(unittest.TestCase):
 
     def check(self, command, *options):
         printed = members_of(json.loads(sluice(command, SAMPLE, "--json", *options).stdout))
-        page = read(os.path.join(ROOT, "docs", command + ".md")).rpartition("`--json` prints")[2]
+        page = read_text(os.path.join(ROOT, "docs", command + ".md"))
         described = set()
-        for cell in re.findall(r"(?m)^\| (`.*?`) \| ", page):
+        for cell in re.findall(r"(?m)^\| (`.*?`) \| ", page.rpartition("`--json` prints")[2]):
             names = re.findall("`([^`]+)`", cell)
             # "….b" after "a[].b" has the same beginning.
             before = names[0].rpartition(".")[0]
@@ -152,14 +147,14 @@ class ManPages(unittest.TestCase):
         self.assertIn("serve", commands)
         pages = {os.path.basename(path) for path in glob.glob(os.path.join(MAN, "*"))}
         self.assertEqual(pages, {f"sluice-{name}.1" for name in commands} | {"sluice.1"})
-        described = re.findall(r"(?m)^\.It Cm ([\w-]+)$", read(os.path.join(MAN, "sluice.1")))
+        described = re.findall(r"(?m)^\.It Cm ([\w-]+)$", read_text(os.path.join(MAN, "sluice.1")))
         self.assertEqual(set(described), commands)
 
     def test_options(self):
         for path in glob.glob(os.path.join(MAN, "*")):
             command = re.fullmatch(r"sluice-?([\w-]*)\.1", os.path.basename(path))[1]
             promised = options_of_help(sluice(*command.split(), "--help").stdout)
-            described = options_of_man(read(path))
+            described = options_of_man(read_text(path))
             with self.subTest(path):
                 self.assertIn("-h,--help", promised)
                 self.assertEqual(described.keys(), promised.keys())

@@ -5,21 +5,16 @@ After an intended change: tools/pictures build/release/sluice draws them again; 
 
 import os
 import re
-import shutil
-import tempfile
-import unittest
 import xml.etree.ElementTree
 
-from harness import BINARY, ROOT, run
-from tests.docs.links import read
+from harness import BINARY, ROOT, SystemTest, read_text, run
 
 ALGORITHMS = os.path.join(ROOT, "src", "algorithms")
 
 
-class Pictures(unittest.TestCase):
+class Pictures(SystemTest):
     def test_they_are_what_the_program_decides(self):
-        folder = tempfile.mkdtemp(prefix="sluice-pictures-")
-        self.addCleanup(shutil.rmtree, folder)
+        folder = self.temporary_folder()
         result = run(os.path.join(ROOT, "tools", "pictures"), BINARY, folder)
         self.assertEqual(result.returncode, 0, result.stderr)
         drawn = sorted(os.listdir(folder))
@@ -27,9 +22,10 @@ class Pictures(unittest.TestCase):
                                        if os.path.isdir(os.path.join(ALGORITHMS, name))))
         for name in drawn:
             with self.subTest(name):
-                self.assertEqual(read(os.path.join(folder, name, "burst.svg")),
-                                 read(os.path.join(ALGORITHMS, name, "burst.svg")))
-                self.assertIn("](burst.svg)", read(os.path.join(ALGORITHMS, name, "README.md")))
+                own = os.path.join(ALGORITHMS, name)
+                self.assertEqual(read_text(os.path.join(folder, name, "burst.svg")),
+                                 read_text(os.path.join(own, "burst.svg")))
+                self.assertIn("](burst.svg)", read_text(os.path.join(own, "README.md")))
 
     def test_each_has_a_name_and_dots_for_its_requests(self):
         for name in os.listdir(ALGORITHMS):
@@ -37,7 +33,7 @@ class Pictures(unittest.TestCase):
             if not os.path.isdir(os.path.dirname(path)):
                 continue
             with self.subTest(name):
-                text = read(path)
+                text = read_text(path)
                 title = xml.etree.ElementTree.parse(path).getroot()[0].text
                 admitted, requests = map(int, re.search(r"(\d+) of (\d+) requests", title).groups())
                 self.assertEqual(text.count('<circle class="admitted"'), admitted)

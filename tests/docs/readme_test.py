@@ -22,7 +22,7 @@ import unittest
 from dataclasses import dataclass
 
 from harness import (BINARY, PATIENCE_S, ROOT, Connection, Process, RedisServer, SystemTest,
-                     await_true, free_port, run)
+                     await_true, free_port, read_text, run, write_text)
 
 LIBRARY = os.path.join(ROOT, "build", "library", "libsluice.a")
 DEFAULT_PORT = "6380"
@@ -108,8 +108,7 @@ class Readme(SystemTest):
         return self.ports[written]
 
     def check(self, name):
-        with open(os.path.join(ROOT, name), encoding="utf-8") as file:
-            blocks = blocks_of(file.read())
+        blocks = blocks_of(read_text(os.path.join(ROOT, name)))
         runners = {"sh": self.run_shell, "yaml": self.write_yaml, "cpp": self.compile}
         self.assertTrue(any(block.language in runners for block in blocks), f"{name} runs nothing")
         for block in blocks:
@@ -160,13 +159,11 @@ class Readme(SystemTest):
     def write_yaml(self, block):
         named = re.match(r"# (\S+)\n", block.text)
         if named:
-            with open(os.path.join(self.folder, named[1]), "w", encoding="utf-8") as file:
-                file.write(block.text)
+            write_text(os.path.join(self.folder, named[1]), block.text)
 
     def compile(self, block):
         source = os.path.join(self.folder, f"line{block.line}.cc")
-        with open(source, "w", encoding="utf-8") as file:
-            file.write(block.text)
+        write_text(source, block.text)
         program = source.removesuffix(".cc")
         compiler = [os.environ.get("CXX", "g++"), *CXX_FLAGS, source]
         if "int main(" not in block.text:

@@ -14,10 +14,10 @@ import subprocess
 import tempfile
 import unittest
 
-from harness import Connection, Process, exchange, free_port, unit_command, unit_settings
+from harness import (ROOT, Connection, Process, exchange, free_port, read_text, unit_command,
+                     unit_settings, write_text)
 from tests.docs.links import dangling_links
 
-ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 CXX = os.environ.get("CXX", "g++")
 # The objects of tests/library, compiled against the public headers, and what links them.
 LIBRARY_TEST = [path for path in os.environ.get("LIBRARY_TEST", "").split(":") if path]
@@ -138,8 +138,8 @@ class Install(Elsewhere):
                 run(CXX, "-std=c++20", "-Wall", "-Wextra", "-pedantic", "-Werror", "-fsyntax-only",
                     "-I", os.path.join(self.prefix, "include"), "-include", header, "-x", "c++",
                     os.devnull)
-                with open(os.path.join(self.prefix, "include", header), encoding="utf-8") as file:
-                    included = re.findall(r"#\s*include\s+(\S+)", file.read())
+                text = read_text(os.path.join(self.prefix, "include", header))
+                included = re.findall(r"#\s*include\s+(\S+)", text)
                 if header != "sluice/asio.h":
                     for name in included:
                         self.assertRegex(name, r'^(<[a-z_0-9]+>|"sluice/\w+\.h")$')
@@ -173,10 +173,8 @@ class Install(Elsewhere):
         symbols = run("nm", "-DC", "--defined-only", library).splitlines()
         functions = [found[1] for line in symbols if (found := re.match(r"\w+ T (.*)", line))]
         self.assertIn("sluice::Limiter::peek", "\n".join(functions))
-        text = ""
-        for header in glob.glob(os.path.join(self.prefix, "include", "sluice", "*.h")):
-            with open(header, encoding="utf-8") as file:
-                text += file.read()
+        headers = glob.glob(os.path.join(self.prefix, "include", "sluice", "*.h"))
+        text = "".join(map(read_text, headers))
         for function in functions:
             with self.subTest(function):
                 name = re.match(r"(?:.* )?sluice::(\w+)", function.split("(")[0])
@@ -222,26 +220,29 @@ class DebianPackages(Elsewhere):
         self.check_program(self.build_with_cmake(prefix))
         self.check_program(self.build_with_pkg_config(library_folder), shared_from=library_folder)
 
-    def check_licenses(self, package, name):
-        """The licenses of the code that the package contains, in Debian's place."""
+    def unpacked(self, package):
+        """Its folder usr/share. Not installed: dpkg may be told to leave documentation out."""
         root = self.temporary_folder()
         run("dpkg-deb", "-x", package, root)
-        with open(os.path.join(root, "usr", "share", "doc", name, "copyright"),
-                  encoding="utf-8") as file:
-            words = " ".join(word for word in file.read().split() if word != ".")
-        with open(os.path.join(ROOT, "web", "dygraphs-license.txt"), encoding="utf-8") as file:
-            _, holders, *paragraphs = file.read().split("\n\n")
+        return os.path.join(root, "usr", "share")
+
+    def check_licenses(self, package, name):
+        """The licenses of the code that the package contains, in Debian's place."""
+        share = self.unpacked(package)
+        text = read_text(os.path.join(share, "doc", name, "copyright"))
+        words = " ".join(word for word in text.split() if word != ".")
+        text = read_text(os.path.join(ROOT, "web", "dygraphs-license.txt"))
+        _, holders, *paragraphs = text.split("\n\n")
         for text in [holder.removeprefix("Copyright (c) ") for holder in holders.splitlines()] + \
                 paragraphs + ["Apache-2.0", "Files: CLI11", "Files: xxHash", "Files: Boost"]:
             self.assertIn(" ".join(text.split()), words, name)
 
     def check_changelog(self, package, name):
         """In Debian's format, for the version of the package."""
-        root = self.temporary_folder()
-        run("dpkg-deb", "-x", package, root)
-        path = os.path.join(root, "usr", "share", "doc", name, "changelog.gz")
+        share = self.unpacked(package)
+        path = os.path.join(share, "doc", name, "changelog.gz")
         self.expect_no_time(path)
-        changelog = os.path.join(root, "changelog")
+        changelog = os.path.join(share, "changelog")
         with gzip.open(path) as compressed, open(changelog, "wb") as file:
             file.write(compressed.read())
         fields = run("dpkg-parsechangelog", "-l", changelog)
@@ -255,10 +256,7 @@ class DebianPackages(Elsewhere):
             self.assertEqual(file.read(8)[4:], bytes(4), path)
 
     def check_documentation(self, package):
-        """Unpacked, not installed: dpkg may be told to leave documentation out."""
-        root = self.temporary_folder()
-        run("dpkg-deb", "-x", package, root)
-        share = os.path.join(root, "usr", "share")
+        share = self.unpacked(package)
         self.assertEqual(list(dangling_links(os.path.join(share, "doc", "sluice"))), [])
         folder = os.path.join(share, "man", "man1")
         self.assertEqual(sorted(os.listdir(folder)), [page + ".gz" for page in MAN_PAGES])
@@ -306,14 +304,13 @@ class DebianPackages(Elsewhere):
         for folder in ("info", "updates", "triggers"):
             os.makedirs(os.path.join(database, folder))
         shutil.copy("/var/lib/dpkg/status", database)
-        with open("/var/lib/dpkg/status", encoding="utf-8") as status:
-            self.assertNotRegex(status.read(), r"(?m)^Package: (lib)?sluice")
+        self.assertNotRegex(read_text("/var/lib/dpkg/status"), r"(?m)^Package: (lib)?sluice")
         # The library's scripts run ldconfig; this replaces that of the machine.
         tools = os.path.join(root, "tools")
         os.makedirs(tools)
-        with open(os.path.join(tools, "ldconfig"), "w", encoding="utf-8") as stub:
-            stub.write(f"#!/bin/sh\ntouch {root}/ldconfig_ran\n")
-        os.chmod(stub.name, 0o755)
+        stub = os.path.join(tools, "ldconfig")
+        write_text(stub, f"#!/bin/sh\ntouch {root}/ldconfig_ran\n")
+        os.chmod(stub, 0o755)
         run("dpkg", f"--root={root}", "--force-not-root", "--force-script-chrootless", "--install",
             *packages, env={"PATH": tools + os.pathsep + os.environ["PATH"]})
         self.assertTrue(os.path.exists(os.path.join(root, "ldconfig_ran")))
@@ -323,6 +320,5 @@ class DebianPackages(Elsewhere):
 class Reference(unittest.TestCase):
     def test_every_public_name_is_described(self):
         make("docs")
-        with open(os.path.join(ROOT, "build", "docs", "html", "classsluice_1_1Limiter.html"),
-                  encoding="utf-8") as page:
-            self.assertIn("peek", page.read())
+        page = os.path.join(ROOT, "build", "docs", "html", "classsluice_1_1Limiter.html")
+        self.assertIn("peek", read_text(page))

@@ -6,7 +6,7 @@ import json
 import os
 import random
 
-from harness import ROOT, SystemTest, sluice
+from harness import ROOT, SystemTest, read_text, sluice
 
 SAMPLE = os.path.join(ROOT, "data", "access.log")
 START = datetime.datetime(2026, 3, 2, tzinfo=datetime.timezone.utc)
@@ -73,10 +73,8 @@ class Advise(SystemTest):
         result = sluice("replay", path, "--limit", limit, "--decisions", decisions)
         self.assertEqual(result.returncode, 0, result.stderr)
         keys = collections.Counter()
-        with open(decisions, encoding="utf-8") as file:
-            for line in file:
-                row = json.loads(line)
-                keys[row["key"]] += not row["allowed"]
+        for row in map(json.loads, read_text(decisions).splitlines()):
+            keys[row["key"]] += not row["allowed"]
         return +keys
 
     def expect_as_replay(self, path, *arguments):

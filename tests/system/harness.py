@@ -9,6 +9,7 @@ import http.client
 import itertools
 import json
 import os
+import pathlib
 import re
 import shlex
 import shutil
@@ -52,13 +53,11 @@ def new_token(name):
 
 
 def read_text(path):
-    with open(path, encoding="utf-8") as file:
-        return file.read()
+    return pathlib.Path(path).read_text(encoding="utf-8")
 
 
 def write_text(path, text):
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text)
+    pathlib.Path(path).write_text(text, encoding="utf-8")
 
 
 def replace_text(path, text):
@@ -417,8 +416,8 @@ class SystemTest(unittest.TestCase):
     def write_file(self, name, content):
         """Writes a file in a new folder. Returns its path."""
         path = os.path.join(self.temporary_folder(), name)
-        with open(path, "wb") as file:
-            file.write(content if isinstance(content, bytes) else content.encode())
+        content = content if isinstance(content, bytes) else content.encode()
+        pathlib.Path(path).write_bytes(content)
         return path
 
     def refusal(self, *arguments, code=2):

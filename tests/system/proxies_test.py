@@ -252,8 +252,8 @@ class NginxOfReadme(RunProxy):
         return nginx_command(self.folder)
 
     def test_it_limits(self):
-        with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as file:
-            lines = re.search(r"^```nginx\n(.*?)^```$", file.read(), re.DOTALL | re.MULTILINE)[1]
+        text = read_text(os.path.join(ROOT, "README.md"))
+        lines = re.search(r"^```nginx\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)[1]
         self.files["nginx.conf"] = "events {}\nhttp {\nserver {\nlisten 8000;\n%s}\n}\n" % lines
         self.start_sluice("limits: {login: sliding_log 5/10m}\n")
         self.start_proxy()

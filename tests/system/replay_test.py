@@ -76,26 +76,18 @@ class Sample(Replay):
         self.assertGreater(denials, 0)
 
     def test_gz_and_standard_input_are_the_same(self):
-        with open(SAMPLE, "rb") as file:
-            plain = file.read()
+        """Also files that are partly packed, and several files that are one input."""
+        lines = read_text(SAMPLE).encode().splitlines(keepends=True)
+        plain, half = b"".join(lines), b"".join(lines[:700])
+        rest = plain[len(half):]
         packed = self.write_file("access.log.gz", gzip.compress(plain))
+        halves = self.write_file("a.log", half), self.write_file("b.log.gz", gzip.compress(rest))
         expected = self.decisions(SAMPLE, *LIMITS)
-        self.assertEqual(self.decisions(packed, *LIMITS), expected)
-        self.assertEqual(self.decisions("-", *LIMITS, stdin=plain, text=False), expected)
-
-    def test_gz_and_plain_in_one_stream(self):
-        with open(SAMPLE, "rb") as file:
-            lines = file.readlines()
-        both = gzip.compress(b"".join(lines[:700])) + b"".join(lines[700:])
-        self.assertEqual(self.decisions("-", *LIMITS, stdin=both, text=False),
-                         self.decisions(SAMPLE, *LIMITS))
-
-    def test_many_files_are_one_input(self):
-        with open(SAMPLE, "rb") as file:
-            lines = file.readlines()
-        first = self.write_file("a.log", b"".join(lines[:700]))
-        second = self.write_file("b.log.gz", gzip.compress(b"".join(lines[700:])))
-        self.assertEqual(self.decisions(first, second, *LIMITS), self.decisions(SAMPLE, *LIMITS))
+        for paths, stdin in (((packed,), None), (("-",), plain), (halves, None),
+                             (("-",), gzip.compress(half) + rest)):
+            with self.subTest(paths):
+                self.assertEqual(self.decisions(*paths, *LIMITS, stdin=stdin, text=False),
+                                 expected)
 
 
 class Formats(Replay):
@@ -210,8 +202,8 @@ class BadInput(Replay):
         for closed in ("2>&-", ">&-", "<&- >&- 2>&-"):
             path = os.path.join(self.temporary_folder(), "decisions.jsonl")
             run("sh", "-c", f"{command} '{path}' {closed}")
-            with open(path, encoding="utf-8") as file:
-                self.assertEqual([json.loads(line)["key"] for line in file], ["a"] * 4)
+            self.assertEqual([json.loads(line)["key"] for line in read_text(path).splitlines()],
+                             ["a"] * 4)
 
     def test_standard_output_is_no_input(self):
         path = self.write_file("requests.csv", CSV)
@@ -301,8 +293,7 @@ class Order(Replay):
 
     def test_a_shuffled_log_is_decided_as_the_sorted_one(self):
         """Bursts of a key are denied by their times, not by their places in the file."""
-        with open(SAMPLE, encoding="utf-8") as file:
-            lines = file.readlines()
+        lines = read_text(SAMPLE).splitlines(keepends=True)
         times = [datetime.datetime.strptime(line.split("[")[1].split("]")[0],
                                             "%d/%b/%Y:%H:%M:%S %z") for line in lines]
         in_order = sorted(range(len(lines)), key=lambda i: times[i])

@@ -7,8 +7,8 @@ import signal
 import socket
 import time
 
-from harness import (BINARY, PATIENCE_S, ROOT, Connection, Process, SystemTest, free_port, run,
-                     sluice, unit_command, unit_settings, write_text)
+from harness import (BINARY, PATIENCE_S, ROOT, Connection, Process, SystemTest, free_port,
+                     read_text, run, sluice, unit_command, unit_settings, write_text)
 
 UNIT = os.path.join(ROOT, "packaging", "systemd", "sluice.service")
 MOST_EXPOSURE = 2.0
@@ -86,8 +86,8 @@ class Service(SystemTest):
         self.assertTrue(os.path.exists(own))
 
     def test_its_sockets_are_where_it_serves(self):
-        with open(UNIT.replace(".service", ".socket"), encoding="ascii") as file:
-            addresses = re.findall(r"^ListenStream=(.*)$", file.read(), re.MULTILINE)
+        text = read_text(UNIT.replace(".service", ".socket"))
+        addresses = re.findall(r"^ListenStream=(.*)$", text, re.MULTILINE)
         self.assertEqual(len(addresses), 1)
         self.assertRegex(sluice("serve", "--help").stdout,
                          rf"--resp ADDRESS:PORT\|unix:PATH=\[{re.escape(addresses[0])}\]")

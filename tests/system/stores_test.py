@@ -7,7 +7,8 @@ import signal
 import subprocess
 
 from fleet import MemcachedServer, ask
-from harness import BINARY, ROOT, Connection, RedisServer, Server, SystemTest, await_true, sluice
+from harness import (BINARY, ROOT, Connection, RedisServer, Server, SystemTest, await_true,
+                     read_text, sluice)
 
 SAMPLE = os.path.join(ROOT, "data", "access.log")
 LIMITS = ("token_bucket 10/1m", "leaky_bucket 1/1s queue=5", "fixed_window 20/1m",
@@ -72,8 +73,7 @@ class Redis(StoreOnServers, SystemTest):
         self.assertEqual(self.items(), 0)
 
     def test_the_rights_in_the_documentation_are_enough(self):
-        with open(os.path.join(ROOT, "docs", "redis.md"), encoding="utf-8") as file:
-            page = file.read()
+        page = read_text(os.path.join(ROOT, "docs", "redis.md"))
         rule = re.search("^ACL SETUSER app on >password .*", page, re.MULTILINE)[0]
         self.assertEqual(ask(self.store_server, *rule.split()), "OK")
         url = self.store_server.url.replace("//", "//app:password@") + "/1" + PATIENT
@@ -117,8 +117,7 @@ class Redis(StoreOnServers, SystemTest):
             replay.stdin.close()
             self.assertEqual(replay.wait(60), 1)
             self.assertIn(self.store_server.url.replace("redis://", ""), replay.stderr.read())
-        with open(path, encoding="ascii") as file:
-            keys = [json.loads(line)["key"] for line in file]
+        keys = [json.loads(line)["key"] for line in read_text(path).splitlines()]
         self.assertEqual(keys, [str(i) for i in range(half)])
 
 

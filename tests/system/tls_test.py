@@ -7,7 +7,7 @@ import time
 
 from certificates import NAMES, Certificates
 from harness import (BINARY, PATIENCE_S, Process, SystemTest, free_port, npm_install, open_socket,
-                     run)
+                     run, write_text)
 
 CLIENTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "clients")
 
@@ -166,11 +166,9 @@ class OneFile(TlsTest):
     def test_an_address_with_tls_beside_a_plain_one(self):
         plain, self.port = free_port(), free_port()
         path = os.path.join(self.made.folder, "sluice.yaml")
-        with open(path, "w", encoding="ascii") as file:
-            file.write("listen:\n  resp:\n"
-                       f"    - 127.0.0.1:{plain}\n"
-                       f"    - address: 127.0.0.1:{self.port}\n"
-                       "      tls: {cert: server.pem, key: server.key, client_ca: ca.pem}\n")
+        write_text(path, f"listen:\n  resp:\n    - 127.0.0.1:{plain}\n"
+                         f"    - address: 127.0.0.1:{self.port}\n"
+                         "      tls: {cert: server.pem, key: server.key, client_ca: ca.pem}\n")
         with Process(BINARY, "serve", "--config", path) as server:
             server.await_listening(("127.0.0.1", self.port))
             self.assertEqual(self.redis_cli("PING", client="gateway").stdout, "PONG\n")

@@ -41,15 +41,13 @@ class Users(SystemTest):
         self.admin, admin_line = new_token("operator")
         self.plain, self.tls, self.http = free_port(), free_port(), free_port()
         self.path = os.path.join(folder, "sluice.yaml")
-        with open(self.path, "w", encoding="ascii") as file:
-            file.write("listen:\n"
-                       f"  resp: [0.0.0.0:{self.plain}, {{address: 127.0.0.1:{self.tls}, tls: "
-                       "{cert: server.pem, key: server.key, client_ca: ca.pem}}]\n"
-                       f"  http: [127.0.0.1:{self.http}]\n"
-                       f"users:\n {self.line}\n"
-                       f" {admin_line.replace('check', 'check, admin, metrics')}\n"
-                       "  - {certificate: CN=gateway, roles: [check]}\n"
-                       "limits: {login: sliding_log 5/10m}\n")
+        write_text(self.path, f"listen:\n  resp: [0.0.0.0:{self.plain}, "
+                   f"{{address: 127.0.0.1:{self.tls}, tls: "
+                   "{cert: server.pem, key: server.key, client_ca: ca.pem}}]\n"
+                   f"  http: [127.0.0.1:{self.http}]\nusers:\n {self.line}\n"
+                   f" {admin_line.replace('check', 'check, admin, metrics')}\n"
+                   "  - {certificate: CN=gateway, roles: [check]}\n"
+                   "limits: {login: sliding_log 5/10m}\n")
         self.server = self.run_serve("--config", self.path)
 
     def redis_cli(self, *arguments):

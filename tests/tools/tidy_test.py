@@ -3,12 +3,12 @@
 import importlib.machinery
 import importlib.util
 import os
-import subprocess
 import sys
 import tempfile
 import unittest
 
-ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
+from harness import ROOT, run, write_text
+
 TIDY = os.path.join(ROOT, "tools", "tidy")
 
 
@@ -225,19 +225,16 @@ class FunctionLength(unittest.TestCase):
 class CommandLine(unittest.TestCase):
     def test_exit_codes_and_last_line(self):
         with tempfile.TemporaryDirectory() as folder:
-            with open(os.path.join(folder, "a.h"), "w", encoding="utf-8") as header:
-                header.write("#pragma once\n")
-            good = subprocess.run([TIDY, folder], capture_output=True, text=True, check=False)
+            write_text(os.path.join(folder, "a.h"), "#pragma once\n")
+            good = run(TIDY, folder)
             self.assertEqual((good.returncode, good.stdout), (0, "tidy: 1 files, 0 faults\n"))
-            with open(os.path.join(folder, "b.h"), "w", encoding="utf-8") as header:
-                header.write("int b;\n")
-            bad = subprocess.run([TIDY, folder], capture_output=True, text=True, check=False)
+            write_text(os.path.join(folder, "b.h"), "int b;\n")
+            bad = run(TIDY, folder)
             self.assertEqual(bad.returncode, 1)
             self.assertEqual(bad.stdout, "b.h:1: no #pragma once\ntidy: 2 files, 1 faults\n")
 
     def test_other_tools_refuse_what_they_do_not_know(self):
         for tool, fault in (("setup", 'no group "everything"'), ("lint", "usage:")):
-            command = [os.path.join(ROOT, "tools", tool), "everything"]
-            run = subprocess.run(command, capture_output=True, text=True, check=False)
-            self.assertEqual(run.returncode, 2, run)
-            self.assertIn(fault, run.stderr)
+            result = run(os.path.join(ROOT, "tools", tool), "everything")
+            self.assertEqual(result.returncode, 2, result)
+            self.assertIn(fault, result.stderr)
