@@ -1,7 +1,7 @@
 """Malformed and oversized frames: the same bytes as redis-server answers, where it answers."""
 
 
-from harness import Connection, RedisServer, ServerTest, command, exchange
+from harness import RedisServer, ServerTest, command, exchange
 
 KIB = 1024
 AFTER = command("ECHO", "after")
@@ -95,10 +95,3 @@ class Bounds(ServerTest):
             noise = bytes((seed * 31 + i * i * 7) % 256 for i in range(3000))
             exchange(self.server.address, noise)
             self.assertEqual(steady.ask("PING"), "PONG")
-
-    def test_many_connections(self):
-        connections = [Connection(self.server.address) for _ in range(300)]
-        for connection in connections:
-            self.addCleanup(connection.close)
-            connection.send(command("PING"))
-        self.assertEqual([connection.read() for connection in connections], ["PONG"] * 300)

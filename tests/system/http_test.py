@@ -1,10 +1,8 @@
 """HTTP: `sluice serve --http`, asked by curl and over raw sockets."""
 
 import json
-import signal
-import socket
 
-from harness import Connection, Server, SystemTest, await_true, exchange, run
+from harness import Connection, Server, SystemTest, exchange, run
 
 LIMITS = """limits:
   login: sliding_log 5/10m
@@ -27,13 +25,9 @@ def statuses(replies):
 
 class HttpTest(SystemTest):
     def setUp(self):
-        self.server = Server("--limits", self.write_file("limits.yaml", LIMITS),
-                             *self.arguments(), http=True)
-        self.addCleanup(self.server.stop)
+        self.server = self.enterContext(
+            Server("--limits", self.write_file("limits.yaml", LIMITS), http=True))
         self.address, self.url = self.server.http, self.server.url
-
-    def arguments(self):
-        return []
 
     def curl(self, path, *options, body=None):
         """(status, headers in small letters, body) of a request that curl makes."""
@@ -139,9 +133,6 @@ class Requests(HttpTest):
 
 
 class Connections(HttpTest):
-    def arguments(self):
-        return ["--threads", "1", "--max-connections", "2"]
-
     def test_pipeline(self):
         for slowly in (False, True):
             one = post("/v1/check", json.dumps({"limit": "login", "key": f"slowly {slowly}"}))
@@ -155,23 +146,3 @@ class Connections(HttpTest):
                             b"GET /healthz HTTP/1.1\nHost: localhost\n\n"
                             b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
             self.assertEqual(statuses(connection.read_all()), [200, 400])
-
-    def test_too_many_connections(self):
-        def is_served():
-            connection = self.enterContext(Connection(self.address))
-            connection.send(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            return connection.socket.recv(12, socket.MSG_WAITALL) == b"HTTP/1.1 200"
-
-        # It may not have noticed yet that the connection of await_listening() has ended.
-        for _ in range(2):
-            await_true("it is served", is_served)
-        with Connection(self.address) as refused:
-            self.assertEqual(statuses(refused.read_all()), [503])
-
-    def test_stop(self):
-        """What has arrived is answered before the server ends."""
-        with Connection(self.address) as connection:
-            connection.send(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            self.assertEqual(connection.socket.recv(12, socket.MSG_WAITALL), b"HTTP/1.1 200")
-            self.server.signal(signal.SIGTERM)
-            self.assertEqual(self.server.wait(), 0)

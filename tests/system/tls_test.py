@@ -6,8 +6,7 @@ import tempfile
 import time
 
 from certificates import NAMES, Certificates
-from harness import (BINARY, PATIENCE_S, Process, SystemTest, free_port, npm_install, open_socket,
-                     run, write_text)
+from harness import PATIENCE_S, SystemTest, free_port, npm_install, open_socket, run
 
 CLIENTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "clients")
 
@@ -80,14 +79,6 @@ class Tls(TlsTest):
         self.assertEqual(self.redis_cli("PING").stdout, "PONG\n")
         self.assertNotIn("SECRET", server.output())
 
-    def test_http(self):
-        self.serve()
-        url = f"https://localhost:{self.http_port}"
-        answer = run("curl", "-s", "--cacert", self.made.pem("ca"), url + "/healthz", "-o",
-                     "/dev/null", "-w", "%{http_code} %{ssl_verify_result}")
-        self.assertEqual(answer.stdout, "200 0")
-        self.assertNotEqual(run("curl", "-s", url + "/healthz").returncode, 0)
-
     def test_clients_from_npm(self):
         npm_install()
         self.serve(tls=MUTUAL)
@@ -105,21 +96,15 @@ class ClientCertificates(TlsTest):
         self.assertNotIn("PONG", self.redis_cli("PING").stdout)
         self.assertNotIn("PONG", self.redis_cli("PING", client="stranger").stdout)
         self.assertIn("alert certificate required", self.s_client("-tls1_3"))
-        metrics = run("curl", "-s", "--cacert", self.made.pem("ca"), "--cert",
-                      self.made.pem("gateway"), "--key", self.made.key("gateway"),
-                      f"https://localhost:{self.http_port}/metrics").stdout
+        curl = ("curl", "-s", "--cacert", self.made.pem("ca"),
+                f"https://localhost:{self.http_port}/metrics")
+        self.assertEqual(run(*curl).returncode, 56)
+        metrics = run(*curl, "--cert", self.made.pem("gateway"), "--key",
+                      self.made.key("gateway")).stdout
         self.assertIn('sluice_tls_handshake_failures_total{protocol="resp"} 3\n', metrics)
         said = self.s_client("-tls1_2")
         self.assertIn("alert handshake failure", said)
         self.assertIn("Acceptable client certificate CA names\n", said)  # Clients choose by them.
-
-    def test_http(self):
-        self.serve(tls=MUTUAL)
-        url = f"https://localhost:{self.http_port}/healthz"
-        known = ("--cert", self.made.pem("gateway"), "--key", self.made.key("gateway"))
-        for options, code in ((known, 0), ((), 56)):
-            result = run("curl", "-s", "--cacert", self.made.pem("ca"), *options, url)
-            self.assertEqual(result.returncode, code, result.stderr)
 
 
 class Refusals(TlsTest):
@@ -160,17 +145,3 @@ class CertificateDates(TlsTest):
         self.made.make("server", "-addext", NAMES, signed=True, days=2)
         for address in addresses.values():
             server.await_output(f"the certificate that is shown on {address} ends within 2 days\n")
-
-
-class OneFile(TlsTest):
-    def test_an_address_with_tls_beside_a_plain_one(self):
-        plain, self.port = free_port(), free_port()
-        path = os.path.join(self.made.folder, "sluice.yaml")
-        write_text(path, f"listen:\n  resp:\n    - 127.0.0.1:{plain}\n"
-                         f"    - address: 127.0.0.1:{self.port}\n"
-                         "      tls: {cert: server.pem, key: server.key, client_ca: ca.pem}\n")
-        with Process(BINARY, "serve", "--config", path) as server:
-            server.await_listening(("127.0.0.1", self.port))
-            self.assertEqual(self.redis_cli("PING", client="gateway").stdout, "PONG\n")
-            self.assertEqual(run("redis-cli", "-p", str(plain), "PING").stdout, "PONG\n")
-            self.assertEqual(server.stop(), 0)
