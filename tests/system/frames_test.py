@@ -6,45 +6,49 @@ from harness import RedisServer, ServerTest, command, exchange
 KIB = 1024
 AFTER = command("ECHO", "after")
 
+# What one client sends.
+LINES = (
+    "ECHO", "PING a b", "pInG; eCHO x; select 0", "QUIT; PING", "TIME x", "DEL", "DEL nosuch",
+    "SELECT", "SELECT abc", "SELECT 99", "COMMAND NOSUCH", "COMMAND INFO nosuch", "CONFIG GET save",
+    "CONFIG GET nosuch ''", "AUTH secret", "AUTH default any", "AUTH bob any", "HELLO 4",
+    "HELLO abc", "HELLO 3 AUTH default", "HELLO 3 AUTH bob x",
+    "HELLO 2 SETNAME 'a b'; CLIENT GETNAME", "CLIENT", "CLIENT NOSUCH", "CLIENT|ID",
+    "CLIENT SETNAME", "CLIENT SETNAME 'a b'", "CLIENT GETNAME a", "CLIENT GETNAME",
+    "CLIENT SETNAME me; CLIENT GETNAME; CLIENT SETNAME ''; CLIENT GETNAME",
+    "CLIENT SETNAME me; RESET; CLIENT GETNAME", "CLIENT LIST TYPE replica",
+    "EXEC", "DISCARD", "WATCH a b; UNWATCH", "MULTI; EXEC", "MULTI; MULTI; EXEC",
+    "MULTI; WATCH a; UNWATCH; EXEC", "MULTI; ECHO 'a b'; EXEC", "MULTI; PING; QUIT; PING",
+    "MULTI; PING; DISCARD; EXEC", "MULTI; PING; RESET; EXEC", "MULTI; SELECT 99; PING; EXEC",
+    "MULTI; NOSUCH; PING; EXEC; EXEC", "MULTI; ECHO; PING; EXEC", "MULTI; CLIENT NOSUCH; EXEC",
+    "MULTI; CLIENT SETNAME; EXEC", "MULTI; PING; *1; x")
+# Neither counts nor lengths.
+NO_NUMBERS = (b"x", b"", b" 1", b"+1", b"01", b"1x", b"-", b"-01", b"2147483648", b"9" * 20)
+UNBALANCED = (b"\"abc\r\n", b"'abc\n", b"\"abc\"d\n", b"'a'b\n", b"\"\\\n", b"a'\n")
 # Frames that redis-server refuses or ignores; Sluice answers each with the same bytes.
 FRAMES = {
-    "count is a word": b"*abc\r\n",
-    "count is empty": b"*\r\n",
-    "count is huge": b"*2147483648\r\n",
-    "count is beyond 64 bits": b"*99999999999999999999\r\n",
-    "count has a sign": b"*+1\r\n",
-    "no dollar": b"*1\r\n:5\r\n",
-    "inline where a bulk should be": b"*2\r\n$4\r\nECHO\r\nhello\r\n",
-    "bulk length is a word": b"*1\r\n$abc\r\n",
+    **{f"count {number}": b"*%s\r\n" % number for number in NO_NUMBERS},
+    **{f"bulk length {number}": b"*1\r\n$%s\r\n" % number for number in NO_NUMBERS},
+    **{f"quotes {line}": b"ECHO " + line for line in UNBALANCED},
     "bulk length is negative": b"*1\r\n$-1\r\n",
-    "bulk length is empty": b"*1\r\n$\r\n",
     "bulk length is huge": b"*1\r\n$536870913\r\n",
-    "empty arrays and lines are nothing": b"*0\r\n*-1\r\n*-5\r\n\r\n\n",
+    "no dollar": b"*1\r\n:5\r\n",
+    "nothing where a bulk should be": b"*1\r\n\r\n",
+    "an array where a bulk should be": b"*2\r\n$1\r\na\r\n*1\r\n",
+    "inline where a bulk should be": b"*2\r\n$4\r\nECHO\r\nhello\r\n",
+    "the ends of lines and bulks are not looked at": b"*1\rx$4\r\nPINGxxPING\r\n",
+    "nothing is carried out after an error": b"*x\r\nPING\r\n",
+    "empty arrays and lines are nothing": b"*0\r\n*-1\r\n*-5\r\n\r\n  \t\r\n\n",
+    "blanks between words": b"  ECHO\t a \nECHO a  b\r\n",
     "an empty bulk is an unknown command": b"*1\r\n$0\r\n\r\n",
     "unknown command": command("NOSUCH"),
     "unknown command with arguments": command("NOSUCH", "a", "b c"),
     "unknown command, long": command("N" * 200, "a" * 200, "b" * 200),
     "unknown command with line breaks": command("NO\r\nSUCH", "a\r\nb"),
-    "unbalanced quotes": b"ECHO \"abc\r\n",
-    "unbalanced single quotes": b"ECHO 'abc\r\n",
-    "text behind a closing quote": b"ECHO \"abc\"def\r\n",
-    "quotes and escapes": b"ECHO \"a\\x41\\n\\t\\\"\\\\\" \r\nECHO 'it\\'s'\r\n",
-    "too few arguments": command("ECHO"),
-    "too many arguments": command("PING", "a", "b"),
-    "too few arguments for SELECT": command("SELECT"),
-    "a database that is no number": command("SELECT", "abc"),
-    "a database out of range": command("SELECT", "99"),
-    "HELLO with an unknown protocol": command("HELLO", "4"),
-    "HELLO with a word": command("HELLO", "abc"),
-    "CLIENT without a subcommand": command("CLIENT"),
-    "CLIENT with an unknown subcommand": command("CLIENT", "NOSUCH"),
-    "CLIENT SETNAME with a space": command("CLIENT", "SETNAME", "a b"),
-    "CLIENT GETNAME with an argument": command("CLIENT", "GETNAME", "a"),
-    "no name": command("CLIENT", "GETNAME"),
-    "QUIT": command("QUIT") + command("PING"),
+    "quotes and escapes": b'ECHO "a\\x41\\x4g\\n\\t\\r\\a\\b\\\\\\"\\q" \r\n'
+                          b"ECHO 'a\\'b\\n'\r\nECHO \"\"\nECHO ''\nECHO x\"y z\"\n",
     "half a frame at the end": command("PING") + b"*1\r\n$4\r\nPI",
-    "case": command("pInG") + command("eCHO", "x") + command("select", "0"),
     "an empty echo": command("ECHO", ""),
+    **{lines: lines.replace("; ", "\r\n").encode() + b"\r\n" for lines in LINES},
 }
 
 
