@@ -163,7 +163,7 @@ class Stopping(SystemTest):
             self.assertEqual((len(numbers), numbers[-1]), (6, b""))
 
     def test_what_arrived_before_the_signal_is_answered(self):
-        with Server() as server, Connection(server.address) as connection:
+        with Server(*self.drain("1s")) as server, Connection(server.address) as connection:
             self.assertEqual(connection.ask("PING"), "PONG")
             server.signal(signal.SIGSTOP)
             connection.send(command("CL.THROTTLE", "before", 99, 1, 3600) * 50)
@@ -205,7 +205,7 @@ class Stopping(SystemTest):
     def read_slowly(self):
         """What a peer receives while the server stops, None after a reset; and the longest time
         between two reads."""
-        with Server("--threads", "1", *self.drain("6s")) as server, \
+        with Server("--threads", "1", *self.drain("3s")) as server, \
                 Connection(server.address) as slow:
             slow.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 * 1024)
             slow.socket.setblocking(False)

@@ -37,7 +37,7 @@ class Reload(SystemTest):
 
     def listen(self, *others):
         addresses = ", ".join(f"'{address}'" for address in (f"127.0.0.1:{self.port}", *others))
-        return f"listen: {{resp: [{addresses}]}}\n"
+        return f"listen: {{resp: [{addresses}]}}\ndrain: 0s\n"
 
     def connect(self):
         return self.enterContext(Connection(("127.0.0.1", self.port)))

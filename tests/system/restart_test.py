@@ -6,22 +6,23 @@ import re
 import resource
 import signal
 
-from harness import Connection, Server, SystemTest, await_true, exchange, free_port
+from harness import Connection, Server, SystemTest, await_true, free_port, request
 
 
 class Restart(SystemTest):
     def setUp(self):
         self.path = os.path.join(self.temporary_folder(), "snapshot")
 
-    def serve(self, *arguments):
-        return Server("--snapshot", self.path, *arguments)
+    def serve(self, *arguments, limits="{}", **options):
+        config = self.write_file("sluice.yaml", f"drain: 0s\nlimits: {limits}\n")
+        return Server("--snapshot", self.path, "--config", config, *arguments, **options)
 
     def serve_refusal(self, *arguments):
         return self.refusal("serve", "--resp", f"127.0.0.1:{free_port()}", *arguments)
 
     def test_a_server_that_is_stopped_goes_on(self):
-        limits = self.write_file("limits.yaml", "limits: {login: sliding_log 5/1h}\n")
-        with self.serve("--limits", limits) as server, Connection(server.address) as connection:
+        limits = "{login: sliding_log 5/1h}"
+        with self.serve(limits=limits) as server, Connection(server.address) as connection:
             server.await_output("there is no snapshot yet")
             self.assertEqual(connection.ask("SLUICE.CHECK", "login", "k", 3)[:3], [1, 5, 2])
             self.assertEqual(connection.ask("CL.THROTTLE", "k", 14, 15, 3600)[:3], [0, 15, 14])
@@ -31,7 +32,7 @@ class Restart(SystemTest):
             server.signal(signal.SIGTERM)
             self.assertEqual(server.wait(), 0, server.output())
             self.assertIn("wrote 4 keys to " + self.path, server.output())
-        with self.serve("--limits", limits) as server, Connection(server.address) as connection:
+        with self.serve(limits=limits) as server, Connection(server.address) as connection:
             server.await_output("loaded 4 keys from " + self.path)
             self.assertRegex(server.output(), r", written 20[0-9T:.-]+Z, [0-9a-z]+ ago")
             self.assertEqual(connection.ask("SLUICE.CHECK", "login", "k", 3)[:3], [0, 5, 2])
@@ -64,14 +65,11 @@ class Restart(SystemTest):
             self.assertEqual(server.stop(), 1)  # The last one was not written.
 
     def test_it_is_written_from_time_to_time_and_counted(self):
-        http = ("127.0.0.1", free_port())
-
         def count(outcome):
-            page = exchange(http, b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").decode()
+            page = request(server.http[1], "GET", "/metrics")[2].decode()
             return int(re.search(rf'sluice_snapshots_total{{outcome="{outcome}"}} (\d+)', page)[1])
 
-        with self.serve("--snapshot-every", "1s", "--http", f"127.0.0.1:{http[1]}") as server:
-            server.await_listening(http)
+        with self.serve("--snapshot-every", "1s", http=True) as server:
             await_true("a snapshot", lambda: count("succeeded") > 0)
             self.assertTrue(os.path.exists(self.path))
             self.assertEqual(count("failed"), 0)
