@@ -43,9 +43,8 @@ class MetricsTest(SystemTest):
         limits = os.path.join(folder, "limits.yaml")
         write_text(limits, "limits: {a: fixed_window 5/1m}\n")
         port = free_port()
-        with Server("--http", f"127.0.0.1:{port}", "--tls-cert", made.pem("server"), "--tls-key",
-                    made.key("server"), "--snapshot", os.path.join(folder, "snapshot"),
-                    "--limits", limits):
+        with Server("--http", f"127.0.0.1:{port}", "--snapshot", os.path.join(folder, "snapshot"),
+                    "--limits", limits, *made.options()):
             text = made.fetch(f"https://127.0.0.1:{port}/metrics")
         cls.types = TYPE.findall(text)
         cls.told = {}  # {metric: {(label, value)}}

@@ -97,8 +97,7 @@ class Readme(SystemTest):
         for name in ("data", "examples", "docs"):
             if os.path.isdir(os.path.join(ROOT, name)):
                 shutil.copytree(os.path.join(ROOT, name), os.path.join(self.folder, name))
-        redis = RedisServer()
-        self.addCleanup(redis.stop)
+        redis = self.enterContext(RedisServer())
         self.ports = {REDIS_PORT: redis.port}
 
     def port_for(self, written):
@@ -148,8 +147,7 @@ class Readme(SystemTest):
             address = os.path.join(self.folder, written.removeprefix("unix:"))
         else:
             address = ("127.0.0.1", int(written.rpartition(":")[2]))
-        server = Process(*words, cwd=self.folder)
-        self.addCleanup(server.stop)
+        server = self.enterContext(Process(*words, cwd=self.folder))
         server.await_listening(address)
         if "--store" in words:  # Before it is connected, the server answers without it.
             with Connection(address) as connection:

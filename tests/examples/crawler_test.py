@@ -77,9 +77,8 @@ class CrawlerTest(unittest.TestCase):
             limit = "token_bucket 1/2s burst=1"
             with Crawler(url, limit, addresses(SITE, 100)) as crawler:
                 # Four threads: one has fetched, and all wait, the last one for 8 s.
-                with harness.Connection(redis.address) as connection:
-                    harness.await_true("the first page", crawler.fetched)
-                    harness.await_true("four waits", lambda: self.reserved_ms(connection) > 7000)
+                harness.await_true("the first page", crawler.fetched)
+                harness.await_true("four waits", lambda: self.reserved_ms(redis) > 7000)
                 asked = time.time()
                 crawler.signal(signal.SIGINT)
                 self.assertRegex(crawler.end(), r"^\d fetched, 9\d left$")
@@ -89,7 +88,6 @@ class CrawlerTest(unittest.TestCase):
                 self.assertEqual(crawler.end(), "1 fetched, 0 left")
                 self.assertLess(crawler.fetched()[0][0], asked + 6)
 
-    def reserved_ms(self, connection):
+    def reserved_ms(self, redis):
         """How far ahead units are reserved: the lifetime of their key."""
-        keys = connection.ask("KEYS", "*")
-        return max((connection.ask("PTTL", key) for key in keys), default=0)
+        return max((redis.ask("PTTL", key) for key in redis.ask("KEYS", "*")), default=0)

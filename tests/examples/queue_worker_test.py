@@ -42,22 +42,17 @@ class Worker(example.Program):
 
 class QueueWorker(unittest.TestCase):
     def setUp(self):
-        self.redis = harness.RedisServer()
-        self.addCleanup(self.redis.stop)
-        self.connection = harness.Connection(self.redis.address)
-        self.addCleanup(self.connection.close)
+        self.redis = self.enterContext(harness.RedisServer())
 
     def begin_worker(self, lease_ms=LEASE_MS):
-        worker = Worker(self.redis, lease_ms)
-        self.addCleanup(worker.stop)
-        return worker
+        return self.enterContext(Worker(self.redis, lease_ms))
 
     def results(self):
-        return self.connection.ask("LRANGE", "reports:results", 0, -1)
+        return self.redis.ask("LRANGE", "reports:results", 0, -1)
 
     def await_results(self, count):
         harness.await_true(f"{count} results",
-                           lambda: self.connection.ask("LLEN", "reports:results") >= count)
+                           lambda: self.redis.ask("LLEN", "reports:results") >= count)
 
     def kill_at_work(self, worker):
         """Kills the worker while it runs several jobs. Returns these, and the time."""
@@ -76,7 +71,7 @@ class QueueWorker(unittest.TestCase):
 
     def test_every_job_is_done_once_though_a_worker_is_killed(self):
         jobs = [f"job{i}" for i in range(JOBS)]
-        self.connection.ask("LPUSH", "reports", *[f"{job} {WORK_MS}" for job in jobs])
+        self.redis.ask("LPUSH", "reports", *[f"{job} {WORK_MS}" for job in jobs])
         workers = [self.begin_worker() for _ in range(WORKERS)]
         self.await_results(JOBS // 10)
         killed, killed_at = self.kill_at_work(workers[0])
@@ -87,7 +82,7 @@ class QueueWorker(unittest.TestCase):
 
         self.assertEqual(sorted(self.results()), sorted(jobs))
         for key in ("reports", "reports:later"):
-            self.assertEqual(self.connection.ask("EXISTS", key), 0, key)
+            self.assertEqual(self.redis.ask("EXISTS", key), 0, key)
 
         events = [event for worker in workers for event in worker.events()]
         starts = collections.Counter(job for _, what, job in events if what == "start")
@@ -111,7 +106,7 @@ class QueueWorker(unittest.TestCase):
         self.assertGreater(highest, AT_ONCE // 2)  # Enough jobs were ready.
 
     def test_no_more_than_200_start_within_a_second(self):
-        self.connection.ask("LPUSH", "reports", *[f"job{i} 0" for i in range(3 * A_SECOND + 1)])
+        self.redis.ask("LPUSH", "reports", *[f"job{i} 0" for i in range(3 * A_SECOND + 1)])
         worker = self.begin_worker()
         self.await_results(3 * A_SECOND + 1)
         instants = [instant for instant, what, _ in worker.events() if what == "start"]
@@ -131,14 +126,14 @@ class QueueWorker(unittest.TestCase):
             self.assertEqual(whats[-2:], ["start", "lost"], job)
         self.assertEqual(sorted(self.results()), ["long", "short"])
         for key in ("reports", "reports:later"):
-            self.assertEqual(self.connection.ask("EXISTS", key), 0, key)
+            self.assertEqual(self.redis.ask("EXISTS", key), 0, key)
 
     def put_to_sleep_at(self, worker, *jobs):
         """Suspends the only worker while it runs all of these jobs. If one is done before that,
         pushes them again."""
         def push():
-            self.connection.ask("FLUSHALL")
-            self.connection.ask("LPUSH", "reports", *jobs)
+            self.redis.ask("FLUSHALL")
+            self.redis.ask("LPUSH", "reports", *jobs)
 
         def stopped_at_work():
             worker.pause()
@@ -153,7 +148,7 @@ class QueueWorker(unittest.TestCase):
         harness.await_true("a worker that is stopped at work", stopped_at_work)
 
     def test_a_long_job_keeps_its_lease(self):
-        self.connection.ask("LPUSH", "reports", f"long {LEASE_MS * 5 // 4}")
+        self.redis.ask("LPUSH", "reports", f"long {LEASE_MS * 5 // 4}")
         workers = [self.begin_worker() for _ in range(2)]
         self.await_results(1)
         harness.await_true("its end", lambda: ["start", "done"] in [worker.whats()
@@ -162,7 +157,7 @@ class QueueWorker(unittest.TestCase):
 
     def test_a_lost_redis_ends_the_worker(self):
         worker = self.begin_worker()
-        self.connection.ask("LPUSH", "reports", "a 10")
+        self.redis.ask("LPUSH", "reports", "a 10")
         self.await_results(1)
         self.redis.stop()
         self.assertEqual(worker.wait(), 1)

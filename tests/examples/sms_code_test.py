@@ -18,8 +18,7 @@ def ask(url, *requests):
 
 class SmsCode(unittest.TestCase):
     def setUp(self):
-        self.redis = harness.RedisServer()
-        self.addCleanup(self.redis.stop)
+        self.redis = self.enterContext(harness.RedisServer())
         self.url = self.redis.url + "?on_failure=raise&deadline=5s"
 
     def test_who_is_told_to_wait_has_lost_nothing(self):
@@ -48,8 +47,7 @@ class SmsCode(unittest.TestCase):
                       "(49) 170/1234567 ::ffff:203.0.113.9")
         self.assertEqual(answers[0], SENT)
         self.assertEqual([answer.split()[0] for answer in answers[1:]], ["wait", "wait"])
-        with harness.Connection(self.redis.address) as connection:
-            keys = connection.ask("KEYS", "*")
+        keys = self.redis.ask("KEYS", "*")
         self.assertEqual(len(keys), 3, keys)
         self.assertNotIn("1234567", "".join(keys))
 

@@ -154,9 +154,7 @@ class Polite:
 
 class AbuseTest(SystemTest):
     def serve(self, *arguments):
-        server = AbusedServer(*arguments)
-        self.addCleanup(server.stop)
-        return server
+        return self.enterContext(AbusedServer(*arguments))
 
     def say(self, *figures):
         print(f"{self._testMethodName}: " + ", ".join(figures), flush=True)

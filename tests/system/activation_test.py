@@ -85,9 +85,7 @@ class Activation(SystemTest):
         return manager
 
     def start(self, manager, *arguments, **options):
-        server = manager.start(*arguments, **options)
-        self.addCleanup(server.stop)
-        return server
+        return self.enterContext(manager.start(*arguments, **options))
 
     def unix_path(self):
         return os.path.join(self.temporary_folder(), "resp.sock")

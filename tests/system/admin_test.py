@@ -66,8 +66,7 @@ class Admin(SystemTest):
         command = (BINARY, "serve", "--resp", f"127.0.0.1:{free_port()}", "--threads", "2",
                    "--http", f"127.0.0.1:{http}", "--admin", f"127.0.0.1:{admin}",
                    "--max-connections", "500")
-        server = Process("prlimit", "--nofile=200:200", *command)
-        self.addCleanup(server.stop)
+        server = self.enterContext(Process("prlimit", "--nofile=200:200", *command))
         server.await_output("serving ")
         self.assertRegex(server.output(), r"^sluice: at most \d+ connections at a time, not 500: "
                                           r"the system allows this process 200 open files .*\n")

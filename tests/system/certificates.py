@@ -26,6 +26,11 @@ class Certificates:
     def key(self, name):
         return os.path.join(self.folder, name + ".key")
 
+    def options(self, client_ca=False):
+        """Of a server that shows `server`, and asks clients for a certificate of the authority."""
+        files = ("--tls-cert", self.pem("server"), "--tls-key", self.key("server"))
+        return files + (("--tls-client-ca", self.pem("ca")) if client_ca else ())
+
     def der(self, name):
         """The certificate as a server shows it."""
         return ssl.PEM_cert_to_DER_cert(read_text(self.pem(name)))

@@ -4,11 +4,10 @@ of lines, could mistake for something else."""
 import json
 import os
 import pty
-import socket
 import subprocess
 import urllib.parse
 
-from harness import PATIENCE_S, Connection, SystemTest, free_port, read_terminal
+from harness import PATIENCE_S, Connection, SystemTest, exchange, free_port, read_terminal
 
 KEYS = (b"\x1b[31mred\x1b]0;title\x07", b"line\r\nforged: yes\n", b'quote"back\\slash',
         b"{limit=\"x\"} 1\n# HELP", b"\x00\x01\x7f\x08", b"invalid \xff\xfe\xc3", b"\xc2\x9b31m C1",
@@ -39,12 +38,9 @@ limits: {{login: {LIMIT}, api: {{limit: {LIMIT}, key: '{{header:X-Key}}'}}}}
 
     def exchange(self, head, body=b""):
         """The bytes of the response to a request of HTTP."""
-        with socket.create_connection(("127.0.0.1", self.http), PATIENCE_S) as connection:
-            connection.sendall(head + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
-                               b"Content-Type: application/json\r\n"
-                               b"Content-Length: %d\r\n\r\n" % len(body) + body)
-            with connection.makefile("rb") as replies:
-                return replies.read()
+        return exchange(("127.0.0.1", self.http), head + b" HTTP/1.1\r\nHost: localhost\r\n"
+                        b"Connection: close\r\nContent-Type: application/json\r\n"
+                        b"Content-Length: %d\r\n\r\n" % len(body) + body)
 
     def get(self, path):
         response = self.exchange(b"GET " + path.encode())

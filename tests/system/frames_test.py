@@ -56,8 +56,7 @@ class AgainstRedis(ServerTest):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.redis = RedisServer()
-        cls.addClassCleanup(cls.redis.stop)
+        cls.redis = cls.enterClassContext(RedisServer())
 
     def test_same_bytes(self):
         """At once, one after the other, and after good commands."""

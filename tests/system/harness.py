@@ -257,6 +257,45 @@ class RedisServer(Process):
                          "127.0.0.1", "--save", "", "--appendonly", "no", "--loglevel", "warning")
         self.await_listening(self.address)
 
+    def ask(self, *words):
+        """Sends one command over a connection of its own, and reads its reply."""
+        with Connection(self.address) as connection:
+            return connection.ask(*words)
+
+
+class RedisCluster(RedisServer):
+    """A Redis Cluster of one node. It waits for 2 s before it takes part."""
+
+    def __init__(self):
+        self._folder = tempfile.TemporaryDirectory(prefix="sluice-test-")
+        super().__init__("--cluster-enabled", "yes", "--cluster-port", str(free_port()),
+                         "--dir", self._folder.name)
+        self.url = f"redis+cluster://127.0.0.1:{self.port}"
+        try:
+            self.ask("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+            await_true("a cluster that is well",
+                       lambda: "cluster_state:ok" in self.ask("CLUSTER", "INFO"))
+        except AssertionError:
+            self.stop()
+            raise
+
+    def stop(self):
+        code = super().stop()
+        self._folder.cleanup()
+        return code
+
+
+class MemcachedServer(Process):
+    """A memcached on a free port, with further `arguments`."""
+
+    def __init__(self, *arguments):
+        self.port = free_port()
+        self.address = ("127.0.0.1", self.port)
+        self.url = f"memcached://127.0.0.1:{self.port}"
+        super().__init__("memcached", "-l", "127.0.0.1", "-p", str(self.port), "-U", "0", "-t", "1",
+                         *(("-u", "root") if os.geteuid() == 0 else ()), *arguments)
+        self.await_listening(self.address)
+
 
 def open_socket(address):
     family = socket.AF_UNIX if isinstance(address, str) else socket.AF_INET
@@ -441,8 +480,7 @@ class ServerTest(SystemTest):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.server = Server()
-        cls.addClassCleanup(cls.server.stop)
+        cls.server = cls.enterClassContext(Server())
 
     def connect(self):
         return self.enterContext(Connection(self.server.address))

@@ -4,7 +4,6 @@ import json
 import random
 import re
 import signal
-import subprocess
 
 from harness import BINARY, Process, free_port, new_token, post, sluice
 from page import PageTest
@@ -21,29 +20,24 @@ def milliseconds(wait_ns):
 
 class Playground(PageTest):
     def setUp(self):
-        self.process = subprocess.Popen([BINARY, "playground"], stdout=subprocess.PIPE, text=True)
+        self.process = self.enterContext(Process(BINARY, "playground"))
         self.addCleanup(self.stop)
-        line = self.process.stdout.readline()
+        self.process.await_output("/playground\n")
         self.address = re.fullmatch(r"the playground: (http://127\.0\.0\.1:\d+/playground)\n",
-                                    line)[1]
+                                    self.process.output())[1]
 
     def stop(self):
-        self.process.send_signal(signal.SIGINT)  # As Ctrl-C does.
-        self.assertEqual(self.process.wait(timeout=20), 0)
-        self.process.stdout.close()
+        self.process.signal(signal.SIGINT)  # As Ctrl-C does.
+        self.assertEqual(self.process.wait(), 0)
 
     def test_it_ends_with_its_terminal(self):
         for command, status in (([], -signal.SIGHUP), (["nohup"], 0)):
-            with self.subTest(command):
-                process = subprocess.Popen([*command, BINARY, "playground"], text=True,
-                                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                           stderr=subprocess.DEVNULL)
-                self.assertIn("the playground: ", process.stdout.readline())
-                process.send_signal(signal.SIGHUP)
+            with self.subTest(command), Process(*command, BINARY, "playground") as process:
+                process.await_output("the playground: ")
+                process.signal(signal.SIGHUP)
                 if command:
-                    process.send_signal(signal.SIGTERM)
-                self.assertEqual(process.wait(timeout=20), status)
-                process.stdout.close()
+                    process.signal(signal.SIGTERM)
+                self.assertEqual(process.wait(), status)
 
     def simulate(self, body):
         status, _, reply = post(int(self.address.split(":")[2][:-11]), "/v1/simulate", body)

@@ -10,10 +10,9 @@ import threading
 import time
 
 from certificates import Certificates
-from fleet import MemcachedServer
-from harness import (BINARY, NOBODY, PATIENCE_S, Connection, Process, RedisServer, Server,
-                     SystemTest, await_true, command, free_port, open_socket, post, read_text,
-                     replace_text, request, run, taken_address, write_text)
+from harness import (BINARY, NOBODY, PATIENCE_S, Connection, MemcachedServer, Process, RedisServer,
+                     Server, SystemTest, await_true, command, free_port, open_socket, post,
+                     read_text, replace_text, request, run, taken_address, write_text)
 
 LIMITS = "limits: {{api: token_bucket {}/24h, login: sliding_log 5/1h}}\n"
 
@@ -392,8 +391,7 @@ class Reload(SystemTest):
         """With and without a file of the server. While only the key is the new one, the old two are
         served on."""
         made = Certificates(self.folder)
-        for options in (("--config", self.path),
-                        ("--tls-cert", made.pem("server"), "--tls-key", made.key("server"))):
+        for options in (("--config", self.path), made.options()):
             with self.subTest(options):
                 port = free_port()
                 self.write("tls: {cert: server.pem, key: server.key}\n")
@@ -499,8 +497,7 @@ class Reload(SystemTest):
     def test_without_a_file_of_the_server(self):
         """SIGHUP has the certificates read again, if there are any, and ends nothing."""
         made = Certificates(self.folder)
-        files = ("--tls-cert", made.pem("server"), "--tls-key", made.key("server"))
-        for options in ((), files):
+        for options in ((), made.options()):
             with Server(*options) as server:
                 for count in (1, 2):
                     server.signal(signal.SIGHUP)

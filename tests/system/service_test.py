@@ -25,8 +25,7 @@ class Service(SystemTest):
         self.assertEqual(program, "sluice")
         os.environ["NOTIFY_SOCKET"] = notify
         self.addCleanup(os.environ.pop, "NOTIFY_SOCKET", None)
-        server = Process(BINARY, *arguments)
-        self.addCleanup(server.stop)
+        server = self.enterContext(Process(BINARY, *arguments))
         return server, os.path.join(folder, "sluice", "snapshot")
 
     @contextlib.contextmanager

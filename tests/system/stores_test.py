@@ -6,9 +6,8 @@ import re
 import signal
 import subprocess
 
-from fleet import MemcachedServer, ask
-from harness import (BINARY, ROOT, Connection, RedisServer, Server, SystemTest, await_true,
-                     read_text, sluice)
+from harness import (BINARY, ROOT, Connection, MemcachedServer, RedisServer, Server, SystemTest,
+                     await_true, read_text, sluice)
 
 SAMPLE = os.path.join(ROOT, "data", "access.log")
 LIMITS = ("token_bucket 10/1m", "leaky_bucket 1/1s queue=5", "fixed_window 20/1m",
@@ -66,7 +65,7 @@ class Redis(StoreOnServers, SystemTest):
 
     def items(self):
         """How many keys it has."""
-        return ask(self.store_server, "DBSIZE")
+        return self.store_server.ask("DBSIZE")
 
     def test_replay_decides_as_in_memory(self):
         super().test_replay_decides_as_in_memory()
@@ -75,7 +74,7 @@ class Redis(StoreOnServers, SystemTest):
     def test_the_rights_in_the_documentation_are_enough(self):
         page = read_text(os.path.join(ROOT, "docs", "redis.md"))
         rule = re.search("^ACL SETUSER app on >password .*", page, re.MULTILINE)[0]
-        self.assertEqual(ask(self.store_server, *rule.split()), "OK")
+        self.assertEqual(self.store_server.ask(*rule.split()), "OK")
         url = self.store_server.url.replace("//", "//app:password@") + "/1" + PATIENT
         server = self.enterContext(Server("--store", url))
         permits, bucket = "concurrency 2 lease=1m", "token_bucket 5/1h & sliding_log 9/1h"
@@ -91,12 +90,12 @@ class Redis(StoreOnServers, SystemTest):
                           ("INCREX", "k", "UBOUND", 5, "EX", 60, "ENX"), ("TIME",)):
                 self.assertNotIsInstance(connection.ask(*words), Exception, words)
         further = re.search(r"`replay` needs\s+`(.*?)`", page)[1]
-        ask(self.store_server, "ACL", "SETUSER", "app", *further.split())
+        self.store_server.ask("ACL", "SETUSER", "app", *further.split())
         result = sluice("replay", SAMPLE, "--limit", bucket, "--store", url.split("?")[0])
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertEqual(ask(self.store_server, "ACL", "LOG"), [])
+        self.assertEqual(self.store_server.ask("ACL", "LOG"), [])
         for right in re.findall(r"\+(\w+)", further):
-            self.assertIn(f"cmdstat_{right}:", ask(self.store_server, "INFO", "commandstats"))
+            self.assertIn(f"cmdstat_{right}:", self.store_server.ask("INFO", "commandstats"))
 
     def test_replay_writes_what_it_decided_before_the_store_was_lost(self):
         """It decides the first half of these requests once it has read all, and the others at the

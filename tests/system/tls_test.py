@@ -19,14 +19,11 @@ class TlsTest(SystemTest):
         cls.addClassCleanup(folder.cleanup)
         cls.made = Certificates(folder.name)
 
-    def serve(self, *arguments, tls=("--tls-cert", "server", "--tls-key", "server")):
+    def serve(self, client_ca=False):
         """`sluice serve` with RESP and HTTP on free ports."""
-        options = [self.made.key(word) if before == "--tls-key" else self.made.pem(word)
-                   if before.startswith("--tls") else word
-                   for before, word in zip(("",) + tls, tls)]
         self.port, self.http_port = free_port(), free_port()
         return self.run_serve("--resp", f"127.0.0.1:{self.port}", "--http",
-                              f"127.0.0.1:{self.http_port}", *options, *arguments)
+                              f"127.0.0.1:{self.http_port}", *self.made.options(client_ca))
 
     def redis_cli(self, *arguments, client=None):
         options = ["--tls", "--cacert", self.made.pem("ca"), "-p", str(self.port)]
@@ -40,9 +37,6 @@ class TlsTest(SystemTest):
                      self.made.pem("ca"), "-ign_eof", *arguments,
                      stdin="PING\r\nQUIT\r\n", timeout_s=PATIENCE_S)
         return result.stdout + result.stderr
-
-
-MUTUAL = ("--tls-cert", "server", "--tls-key", "server", "--tls-client-ca", "ca")
 
 
 class Tls(TlsTest):
@@ -81,7 +75,7 @@ class Tls(TlsTest):
 
     def test_clients_from_npm(self):
         npm_install()
-        self.serve(tls=MUTUAL)
+        self.serve(client_ca=True)
         for name in ("redis", "ioredis"):
             result = run("node", os.path.join(CLIENTS, "clients.mjs"), name, str(self.port),
                          self.made.pem("ca"), self.made.pem("gateway"), self.made.key("gateway"))
@@ -91,7 +85,7 @@ class Tls(TlsTest):
 
 class ClientCertificates(TlsTest):
     def test_those_of_the_authority_alone_are_served(self):
-        self.serve(tls=MUTUAL)
+        self.serve(client_ca=True)
         self.assertEqual(self.redis_cli("PING", client="gateway").stdout, "PONG\n")
         self.assertNotIn("PONG", self.redis_cli("PING").stdout)
         self.assertNotIn("PONG", self.redis_cli("PING", client="stranger").stdout)
@@ -109,9 +103,8 @@ class ClientCertificates(TlsTest):
 
 class Refusals(TlsTest):
     def test_files(self):
-        files = ["--tls-cert", self.made.pem("server"), "--tls-key", self.made.key("server")]
         self.assertIn("--tls-client-ca", self.refusal("serve", "--resp", f"0.0.0.0:{free_port()}",
-                                                      *files))
+                                                      *self.made.options()))
         for options, named in ((["--tls-cert", "/nonexistent"], "/nonexistent"),
                                (["--tls-cert", self.made.pem("server")], "the key in"),
                                (["--tls-key", self.made.key("server")], "--tls-cert"),

@@ -1,8 +1,7 @@
 """Recipe 1: a counter for each sub-window in Memcached; get them all, add up, increment one."""
 
 
-from fleet import MemcachedServer
-from harness import open_socket
+from harness import MemcachedServer, open_socket
 from recipes.recipe import FULL_HOUR_MS, RecipeTest, check
 
 LIMIT = 5
@@ -64,8 +63,7 @@ class MemcachedWindow(RecipeTest):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.memcached_server = MemcachedServer()
-        cls.addClassCleanup(cls.memcached_server.stop)
+        cls.memcached_server = cls.enterClassContext(MemcachedServer())
         # Both keep their states on the same server.
         cls.store = cls.memcached_server.url + "?deadline=5s"
 

@@ -101,8 +101,7 @@ class RecipeTest(SystemTest):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.redis_server = RedisServer()
-        cls.addClassCleanup(cls.redis_server.stop)
+        cls.redis_server = cls.enterClassContext(RedisServer())
         cls.store = STORE.format(port=cls.redis_server.port) + PATIENTLY
 
     def setUp(self):

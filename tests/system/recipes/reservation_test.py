@@ -3,8 +3,7 @@ acquire()."""
 
 import time
 
-from fleet import RedisCluster
-from harness import Connection, await_true
+from harness import RedisCluster, await_true
 from recipes.recipe import (FULL_HOUR_MS, MILLISECOND_NS, PATIENTLY, SECOND_MS, SECOND_NS,
                             RecipeTest)
 
@@ -129,8 +128,7 @@ class Reservation(RecipeTest):
 
     def test_numbers_as_keys_cross_slots(self):
         with RedisCluster() as cluster:
-            with Connection(cluster.address) as connection:
-                reply = acquire(connection, 1, FULL_HOUR_MS)
+            reply = acquire(cluster, 1, FULL_HOUR_MS)
             self.assertRegex(str(reply), "^CROSSSLOT")
 
             callers = self.callers(cluster.url + PATIENTLY)

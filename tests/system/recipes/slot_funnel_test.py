@@ -2,8 +2,7 @@
 
 import time
 
-from fleet import RedisCluster
-from harness import Connection
+from harness import RedisCluster
 from recipes.recipe import MILLISECOND_NS, PATIENTLY, SECOND_MS, SECOND_NS, RecipeTest
 
 SLOTS = 3
@@ -119,8 +118,7 @@ class SlotFunnel(RecipeTest):
 
     def test_slots_cross_slots(self):
         with RedisCluster() as cluster:
-            with Connection(cluster.address) as connection:
-                reply = connection.ask("MGET", *(f"funnel:{i}" for i in range(SLOTS)))
+            reply = cluster.ask("MGET", *(f"funnel:{i}" for i in range(SLOTS)))
             self.assertRegex(str(reply), "^CROSSSLOT")
 
             callers = self.callers(cluster.url + PATIENTLY)
