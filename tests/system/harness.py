@@ -201,29 +201,29 @@ class Process:
     def await_output(self, text, count=1):
         """Returns once it has written the text so many times. Raises AssertionError if it does
         not."""
-        deadline = time.monotonic() + PATIENCE_S
-        while True:
-            ended = not self.running() or time.monotonic() > deadline
-            output = self.output()  # Read later: so it is all, if the program has ended.
-            if output.count(text) >= count:
-                return
-            if ended:
-                raise AssertionError(f"has not written {text!r}: {output}")
-            time.sleep(0.01)
+        self._await(f"has not written {text!r}", lambda: self.output().count(text) >= count)
 
     def await_listening(self, address):
         """Returns once connections to the address are accepted. Raises AssertionError if they
         never are."""
-        deadline = time.monotonic() + PATIENCE_S
-        while time.monotonic() < deadline:
-            if not self.running():
-                raise AssertionError(f"ended with {self._process.returncode}: {self.output()}")
-            try:
+        def listens():
+            with contextlib.suppress(OSError):
                 open_socket(address).close()
+                return self.running()  # Else someone else listens there.
+
+        self._await(f"does not listen on {address}", listens)
+
+    def _await(self, failure, is_so):
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            ended = not self.running() or time.monotonic() > deadline
+            if is_so():  # Asked later: so its output is all, if the program has ended.
                 return
-            except OSError:
-                time.sleep(0.01)
-        raise AssertionError(f"does not listen on {address}: {self.output()}")
+            if ended:
+                said = self.output()
+                self.stop()
+                raise AssertionError(f"{failure}: {said}")
+            time.sleep(0.01)
 
 
 class Server(Process):
@@ -239,11 +239,7 @@ class Server(Process):
             self.url = f"http://127.0.0.1:{self.http[1]}"
             arguments += ("--http", f"127.0.0.1:{self.http[1]}")
         super().__init__(BINARY, "serve", "--resp", resp, *arguments)
-        try:
-            self.await_listening(self.address)
-        except AssertionError:
-            self.stop()
-            raise
+        self.await_listening(self.address)
 
 
 class RedisServer(Process):

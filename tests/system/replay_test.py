@@ -176,24 +176,20 @@ class BadInput(Replay):
         self.assertNotEqual(result.returncode, 0)
         self.assertRegex(result.stderr, r"broken\.csv:3\b")
 
-    def test_missing_file(self):
-        self.assertIn("/nonexistent.log",
-                      self.refusal("replay", "/nonexistent.log", *self.LIMIT, code=1))
+    def test_refusals(self):
+        path = self.write_file("requests.csv", CSV)
+        for arguments, code, named in (
+                (("/nonexistent.log", *self.LIMIT), 1, "/nonexistent.log"),
+                ((path, "--limit", "token_bucket 1/1parsec"), 2, "parsec"),
+                ((path,), 2, "--limit"),
+                ((path, *self.LIMIT, "--decisions", "/dev/full"), 1, "/dev/full"),
+                ((SAMPLE, *self.LIMIT, "--decisions", "/dev/full"), 1, "/dev/full")):
+            self.assertIn(named, self.refusal("replay", *arguments, code=code))
 
     def test_truncated_gz(self):
         packed = gzip.compress(CSV.encode() * 100)[:-20]
         path = self.write_file("cut.csv.gz", packed)
-        result = sluice("replay", path, *self.LIMIT)
-        self.assertNotEqual(result.returncode, 0)
-        self.assertIn("cut.csv.gz", result.stderr)
-
-    def test_bad_limit_points_at_the_character(self):
-        path = self.write_file("requests.csv", CSV)
-        result = self.replay(path, "--limit", "token_bucket 1/1parsec", code=2)
-        self.assertIn("parsec", result.stderr)
-
-    def test_no_limit(self):
-        self.replay(self.write_file("requests.csv", CSV), code=2)
+        self.assertIn("cut.csv.gz", self.replay(path, *self.LIMIT, code=1).stderr)
 
     def test_what_is_said_goes_into_no_file(self):
         """Where a standard descriptor is closed, no file gets its number."""
@@ -213,11 +209,6 @@ class BadInput(Replay):
                          (2, "sluice replay: --decisions: standard output is also read and would "
                              "be lost\n"))
         self.assertEqual(read_text(path), CSV)
-
-    def test_full_disk(self):
-        for input_path in (self.write_file("requests.csv", CSV), SAMPLE):
-            self.assertIn("/dev/full", self.refusal("replay", input_path, *self.LIMIT,
-                                                    "--decisions", "/dev/full", code=1))
 
     def test_full_disk_for_the_report(self):
         path = self.write_file("requests.csv", CSV)
