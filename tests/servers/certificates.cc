@@ -1,8 +1,6 @@
 #include "servers/certificates.h"
 
 #include <cstdlib>
-#include <fstream>
-#include <sstream>
 #include <stdexcept>
 #include <string>
 
@@ -11,56 +9,36 @@
 namespace sluice::servers {
 namespace {
 
-class Workshop {
- public:
-  Workshop() {
-    sign("ca", "-addext basicConstraints=critical,CA:TRUE");
-    sign("stranger", "-addext basicConstraints=critical,CA:TRUE");
-    sign("server", by_ca("DNS:localhost,IP:127.0.0.1"));
-    sign("client", by_ca("DNS:client"));
-    made_ = {.ca = pem("ca"),
-             .server = pem("server"),
-             .server_key = key("server"),
-             .client = pem("client"),
-             .client_key = key("client"),
-             .stranger_ca = pem("stranger")};
-  }
+void sign(const TemporaryFolder& folder, const std::string& name, const std::string& options) {
+  const std::string command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256" +
+                              std::string(" -nodes -days 2 -subj /CN=") + name + " -keyout " +
+                              folder.path(name + ".key") + " -out " + folder.path(name + ".pem") +
+                              " " + options + " >" + folder.path("log") + " 2>&1";
+  if (std::system(command.c_str()) == 0) return;
+  throw std::runtime_error("cannot make a certificate: " + command + "\n" + folder.read("log"));
+}
 
-  const Certificates& made() const { return made_; }
-
- private:
-  std::filesystem::path pem(const std::string& name) const {
-    return folder_.path() / (name + ".pem");
-  }
-  std::filesystem::path key(const std::string& name) const {
-    return folder_.path() / (name + ".key");
-  }
-  std::string by_ca(const std::string& names) const {
-    return "-addext basicConstraints=critical,CA:FALSE -addext subjectAltName=" + names + " -CA " +
-           pem("ca").native() + " -CAkey " + key("ca").native();
-  }
-
-  void sign(const std::string& name, const std::string& options) const {
-    const std::string log = folder_.path() / "log";
-    const std::string command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256" +
-                                std::string(" -nodes -days 2 -subj /CN=") + name + " -keyout " +
-                                key(name).native() + " -out " + pem(name).native() + " " + options +
-                                " >" + log + " 2>&1";
-    if (std::system(command.c_str()) == 0) return;
-    std::ostringstream said;
-    said << std::ifstream(log).rdbuf();
-    throw std::runtime_error("cannot make a certificate: " + command + "\n" + said.str());
-  }
-
-  TemporaryFolder folder_;
-  Certificates made_;
-};
+Certificates make(const TemporaryFolder& folder) {
+  const std::string by_ca = "-CA " + folder.path("ca.pem") + " -CAkey " + folder.path("ca.key") +
+                            " -addext basicConstraints=critical,CA:FALSE -addext subjectAltName=";
+  sign(folder, "ca", "-addext basicConstraints=critical,CA:TRUE");
+  sign(folder, "stranger", "-addext basicConstraints=critical,CA:TRUE");
+  sign(folder, "server", by_ca + "DNS:localhost,IP:127.0.0.1");
+  sign(folder, "client", by_ca + "DNS:client");
+  return {.ca = folder.path("ca.pem"),
+          .server = folder.path("server.pem"),
+          .server_key = folder.path("server.key"),
+          .client = folder.path("client.pem"),
+          .client_key = folder.path("client.key"),
+          .stranger_ca = folder.path("stranger.pem")};
+}
 
 }  // namespace
 
 const Certificates& certificates() {
-  static const Workshop workshop;
-  return workshop.made();
+  static const TemporaryFolder folder;
+  static const Certificates made = make(folder);
+  return made;
 }
 
 }  // namespace sluice::servers
