@@ -1,30 +1,33 @@
 #pragma once
 
-#include <chrono>
-#include <cstddef>
-#include <memory>
-#include <string>
-
-#include "net/endpoint.h"
-#include "stores/store_options.h"
+#include "stores/memcached/memcached_options.h"
+#include "stores/redis/redis_options.h"
 #include "stores/url.h"
 
 namespace sluice {
 
-/// Options that the URLs of all stores on servers have in common. All functions throw StoreError.
+/// Each of these reads the options of a store on servers from its URL, all of them, and finishes
+/// the URL. Throws StoreError.
+///
+/// Both know prefix, deadline, connections, and for TLS: ca, cert, key, server_name, verify=no. In
+/// virtual time the prefix is the replay's own, so that it neither reads nor removes states of
+/// others, and the deadline is five seconds at least: no caller waits, and a server that takes
+/// longer counts as lost.
 
-/// ca, cert, key, server_name and verify=no if `wanted`; else reads no option and returns nothing.
-std::shared_ptr<TlsContext> read_tls(StoreUrl& url, bool wanted);
+///     redis://[user:password@]host[:port][/database]      rediss:// the same over TLS
+///     valkey://, valkeys://                               other names of these two
+///     unix://[user:password@]/path/of/the/socket
+///     redis+sentinel://host[:port],host.../primary[/database]
+///     redis+cluster://host[:port],host...
+///
+/// Options: time=server|client, skew; for unix: db, user, password. Sentinels and clusters over
+/// TLS: tls=yes. User and password are sent to the servers that hold the keys, and not to
+/// sentinels, which have sentinel_user and sentinel_password.
+redis::RedisOptions read_redis_url(StoreUrl& url, const StoreOptions& options);
 
-/// deadline=, from 1 ms to a minute; by default 10 ms. In virtual time at least five seconds: in a
-/// replay no caller waits, and a server that takes longer counts as lost.
-std::chrono::nanoseconds read_deadline(StoreUrl& url, const StoreOptions& options);
-
-/// connections=, from 1 to 64; by default 1.
-std::size_t read_connections(StoreUrl& url);
-
-/// The text that a replay appends to its prefix, different each time, so that it neither reads nor
-/// removes states of others. Has 1 to 32 characters of a-z, 0-9 and '-'.
-std::string replay_suffix();
+///     memcached://host[:port][,host[:port]...]
+///
+/// Over TLS: tls=yes.
+memcached::MemcachedOptions read_memcached_url(StoreUrl& url, const StoreOptions& options);
 
 }  // namespace sluice

@@ -10,10 +10,9 @@
 #include "net/tls_client.h"
 #include "sluice/store.h"
 #include "stores/memcached/memcached_store.h"
-#include "stores/memcached_url.h"
 #include "stores/memory/memory_store.h"
 #include "stores/redis/redis_store.h"
-#include "stores/redis_url.h"
+#include "stores/remote_url.h"
 
 namespace sluice {
 namespace {

@@ -4,7 +4,6 @@
 #include <string_view>
 
 #include "core/store.h"
-#include "stores/store_options.h"
 #include "stores/url.h"
 
 namespace sluice {

@@ -7,8 +7,7 @@
 
 #include "check.h"
 #include "stores/memcached/memcached_space.h"
-#include "stores/memcached_url.h"
-#include "stores/redis_url.h"
+#include "stores/remote_url.h"
 #include "stores/url.h"
 
 namespace {

@@ -1,4 +1,4 @@
-#include "stores/redis_url.h"
+#include "stores/remote_url.h"
 
 #include <gmock/gmock.h>
 
@@ -8,10 +8,7 @@
 #include <vector>
 
 #include "net/tls_client.h"
-#include "servers/redis_server.h"
-#include "stores/stores.h"
 #include "testing/error_of.h"
-#include "testing/limited_keys.h"
 
 namespace sluice {
 namespace {
@@ -27,45 +24,71 @@ redis::RedisOptions read(std::string_view text, const StoreOptions& options = {}
   return read_redis_url(url, options);
 }
 
-std::string error_of_url(std::string_view text) {
-  return error_of([&] { read(text); });
+memcached::MemcachedOptions read_memcached(std::string_view text,
+                                           const StoreOptions& options = {}) {
+  StoreUrl url(text);
+  return read_memcached_url(url, options);
 }
 
-std::vector<std::string> servers_of(const redis::RedisOptions& options) {
-  std::vector<std::string> servers;
-  for (const Endpoint& server : options.servers) servers.push_back(server.text());
-  return servers;
+std::string error_of_remote(std::string_view text) {
+  return error_of([&] {
+    if (text.starts_with("memcached")) {
+      read_memcached(text);
+    } else {
+      read(text);
+    }
+  });
 }
 
-TEST(RedisUrl, HasDefaults) {
-  const auto options = read("redis://cache");
-  EXPECT_THAT(servers_of(options), ElementsAre("cache:6379"));
-  EXPECT_EQ(options.deadline, 10ms);
-  EXPECT_EQ(options.connections, 1U);
+std::vector<std::string> names_of(const std::vector<Endpoint>& servers) {
+  std::vector<std::string> names;
+  for (const Endpoint& server : servers) names.push_back(server.text());
+  return names;
 }
 
-TEST(RedisUrl, ValkeyIsAnotherName) {
-  EXPECT_THAT(servers_of(read("valkey://cache/3")), ElementsAre("cache:6379"));
+TEST(RemoteUrl, HasDefaults) {
+  const auto redis = read("redis://cache");
+  EXPECT_THAT(names_of(redis.servers), ElementsAre("cache:6379"));
+  EXPECT_EQ(redis.deadline, 10ms);
+  EXPECT_EQ(redis.connections, 1U);
+  const auto memcached = read_memcached("memcached://cache");
+  EXPECT_THAT(names_of(memcached.servers), ElementsAre("cache:11211"));
+  EXPECT_EQ(memcached.deadline, 10ms);
+  EXPECT_EQ(memcached.connections, 1U);
+}
+
+TEST(RemoteUrl, ReadsMemcachedServersAndTheirOptions) {
+  const auto options =
+      read_memcached("memcached://a,b:1,[::1]:2?prefix=app&deadline=20ms&connections=3");
+  EXPECT_THAT(names_of(options.servers), ElementsAre("a:11211", "b:1", "[::1]:2"));
+  EXPECT_EQ(options.servers[0].tls, nullptr);
+  EXPECT_EQ(options.prefix, "app");
+  EXPECT_EQ(options.deadline, 20ms);
+  EXPECT_EQ(options.connections, 3U);
+}
+
+TEST(RemoteUrl, ValkeyIsAnotherName) {
+  EXPECT_THAT(names_of(read("valkey://cache/3").servers), ElementsAre("cache:6379"));
   EXPECT_EQ(read("valkey://cache").servers[0].tls, nullptr);
   EXPECT_NE(read("valkeys://cache").servers[0].tls, nullptr);
 }
 
-TEST(RedisUrl, SentinelsHaveAUserAndAPasswordOfTheirOwn) {
+TEST(RemoteUrl, SentinelsHaveAUserAndAPasswordOfTheirOwn) {
   const auto options = read("redis+sentinel://bob:a@s/it?sentinel_user=eve&sentinel_password=b%26");
   EXPECT_EQ(options.user, "bob");
   EXPECT_EQ(options.password, "a");
   EXPECT_EQ(options.sentinel_user, "eve");
   EXPECT_EQ(options.sentinel_password, "b&");
-  EXPECT_THAT(error_of_url("redis+sentinel://s/it?sentinel_user=eve"),
+  EXPECT_THAT(error_of_remote("redis+sentinel://s/it?sentinel_user=eve"),
               HasSubstr("a sentinel_user without a sentinel_password"));
-  EXPECT_THAT(error_of_url("redis://s?sentinel_password=b"), HasSubstr("there is no option"));
+  EXPECT_THAT(error_of_remote("redis://s?sentinel_password=b"), HasSubstr("there is no option"));
 }
 
-TEST(RedisUrl, ReadsAServerAndItsOptions) {
+TEST(RemoteUrl, ReadsARedisServerAndItsOptions) {
   const auto options = read(
       "redis://bob:s%40cret@[::1]:6380/65535?prefix=app&deadline=20ms&time=client&skew=1500us"
       "&connections=64");
-  EXPECT_THAT(servers_of(options), ElementsAre("[::1]:6380"));
+  EXPECT_THAT(names_of(options.servers), ElementsAre("[::1]:6380"));
   EXPECT_EQ(options.user, "bob");
   EXPECT_EQ(options.password, "s@cret");
   EXPECT_EQ(options.database, 65'535);
@@ -82,29 +105,31 @@ TEST(RedisUrl, ReadsAServerAndItsOptions) {
   EXPECT_FALSE(plain.client_time);
 }
 
-TEST(RedisUrl, ReadsTls) {
+TEST(RemoteUrl, ReadsTls) {
   const auto bare = read("rediss://cache").servers.at(0).tls;
   ASSERT_NE(bare, nullptr);
   EXPECT_EQ(bare->options.ca_file, "");
   EXPECT_FALSE(bare->options.insecure);
-  for (const std::string url : {"rediss://cache?", "redis+cluster://cache?tls=yes&",
-                                "redis+sentinel://cache/it?tls=yes&"}) {
-    const auto tls =
-        read(url + "ca=ca.pem&cert=own.pem&key=own.key&server_name=name&verify=no").servers[0].tls;
-    ASSERT_NE(tls, nullptr) << url;
-    EXPECT_EQ(tls->options.ca_file, "ca.pem");
-    EXPECT_EQ(tls->options.certificate_file, "own.pem");
-    EXPECT_EQ(tls->options.key_file, "own.key");
-    EXPECT_EQ(tls->options.server_name, "name");
-    EXPECT_TRUE(tls->options.insecure);
+  const std::string files = "ca=ca.pem&cert=own.pem&key=own.key&server_name=name&verify=no";
+  for (const Endpoint& server : {read("rediss://cache?" + files).servers[0],
+                                 read("redis+cluster://cache?tls=yes&" + files).servers[0],
+                                 read("redis+sentinel://cache/it?tls=yes&" + files).servers[0],
+                                 read_memcached("memcached://cache?tls=yes&" + files).servers[0]}) {
+    SCOPED_TRACE(server.text());
+    ASSERT_NE(server.tls, nullptr);
+    EXPECT_EQ(server.tls->options.ca_file, "ca.pem");
+    EXPECT_EQ(server.tls->options.certificate_file, "own.pem");
+    EXPECT_EQ(server.tls->options.key_file, "own.key");
+    EXPECT_EQ(server.tls->options.server_name, "name");
+    EXPECT_TRUE(server.tls->options.insecure);
   }
   EXPECT_EQ(read("redis+cluster://cache?tls=no").servers[0].tls, nullptr);
 }
 
-TEST(RedisUrl, ReadsSentinels) {
+TEST(RemoteUrl, ReadsSentinels) {
   const auto options = read("redis+sentinel://bob:secret@a,b:1,[::1]/it/3?connections=2");
   EXPECT_EQ(options.topology, Topology::kSentinel);
-  EXPECT_THAT(servers_of(options), ElementsAre("a:26379", "b:1", "[::1]:26379"));
+  EXPECT_THAT(names_of(options.servers), ElementsAre("a:26379", "b:1", "[::1]:26379"));
   EXPECT_EQ(options.primary_name, "it");
   EXPECT_EQ(options.database, 3);
   EXPECT_EQ(options.user, "bob");
@@ -113,16 +138,16 @@ TEST(RedisUrl, ReadsSentinels) {
   EXPECT_EQ(read("redis+sentinel://a/it").database, 0);
 }
 
-TEST(RedisUrl, ReadsAClustersNodes) {
+TEST(RemoteUrl, ReadsAClustersNodes) {
   const auto options = read("redis+cluster://bob:secret@a,b:1/?prefix=app");
   EXPECT_EQ(options.topology, Topology::kCluster);
-  EXPECT_THAT(servers_of(options), ElementsAre("a:6379", "b:1"));
+  EXPECT_THAT(names_of(options.servers), ElementsAre("a:6379", "b:1"));
   EXPECT_EQ(options.user, "bob");
   EXPECT_EQ(options.password, "secret");
   EXPECT_EQ(options.prefix, "app");
 }
 
-TEST(RedisUrl, ReadsASocketAndAUser) {
+TEST(RemoteUrl, ReadsASocketAndAUser) {
   const auto options = read("unix:///run/re%20dis.sock?db=7&user=bob&password=secret&prefix=app");
   EXPECT_EQ(options.topology, Topology::kSingle);
   ASSERT_EQ(options.servers.size(), 1U);
@@ -140,16 +165,21 @@ TEST(RedisUrl, ReadsASocketAndAUser) {
   EXPECT_EQ(both.password, "other");
 }
 
-TEST(RedisUrl, GivesAReplayItsOwnPrefix) {
-  const auto first = read("redis://a?prefix=app", {.virtual_time = true});
-  const auto second = read("redis://a?prefix=app", {.virtual_time = true});
-  EXPECT_TRUE(first.virtual_time);
-  EXPECT_THAT(first.prefix, testing::StartsWith("app-replay-"));
-  EXPECT_NE(first.prefix, second.prefix);
-  EXPECT_GE(first.deadline, 5s);
+TEST(RemoteUrl, GivesAReplayItsOwnPrefix) {
+  const auto expect_own = [](const auto& first, const auto& second) {
+    EXPECT_TRUE(first.virtual_time);
+    EXPECT_THAT(first.prefix, testing::StartsWith("app-replay-"));
+    EXPECT_LE(first.prefix.size(), 3U + 32U);
+    EXPECT_NE(first.prefix, second.prefix);
+    EXPECT_GE(first.deadline, 5s);
+  };
+  const StoreOptions replay{.virtual_time = true};
+  expect_own(read("redis://a?prefix=app", replay), read("redis://a?prefix=app", replay));
+  expect_own(read_memcached("memcached://a?prefix=app", replay),
+             read_memcached("memcached://a?prefix=app", replay));
 }
 
-TEST(RedisUrl, SaysWhatIsWrong) {
+TEST(RemoteUrl, SaysWhatIsWrong) {
   struct Wrong {
     std::string url;
     std::string error;
@@ -189,35 +219,33 @@ TEST(RedisUrl, SaysWhatIsWrong) {
            {"redis://a?password=x", "there is no option 'password'"},
            {"redis://a?db=1", "there is no option 'db'"},
            {"unix:///s?tls=yes", "there is no option 'tls'"},
+           {"memcached:", "it names no server"},
+           {"memcached://a,b,a", "it names a:11211 twice"},
+           {"memcached://u@a", "memcached takes no user and no password"},
+           {"memcached://:p@a", "memcached takes no user and no password"},
+           {"memcached://a/0", "nothing can follow the servers but options"},
+           {"memcached://a?prefix=a:b", "a prefix has 1 to 64 characters from '!' to '~' without"},
+           {"memcached://a?prefix=", "a prefix has 1 to 64"},
+           {"memcached://a?ca=ca.pem", "there is no option 'ca'"},
+           {"memcached://a?time=server", "there is no option 'time'"},
        }) {
-    EXPECT_THAT(error_of_url(wrong.url), HasSubstr(wrong.error)) << wrong.url;
+    EXPECT_THAT(error_of_remote(wrong.url), HasSubstr(wrong.error)) << wrong.url;
   }
 }
 
 // The message does not name the user, since its text may be the password.
-TEST(RedisUrl, RejectsAUserWithoutAPassword) {
+TEST(RemoteUrl, RejectsAUserWithoutAPassword) {
   for (const std::string url :
        {"redis://hunter2@a", "redis://hunter2:@a", "rediss://hunter2@a", "unix://hunter2@/s",
         "redis+cluster://hunter2@a", "redis+sentinel://hunter2@a/it"}) {
-    EXPECT_THAT(error_of_url(url),
+    EXPECT_THAT(error_of_remote(url),
                 HasSubstr("it names a user without a password, as in user:password@"
                           " before the server or the socket"))
         << url;
   }
-  EXPECT_THAT(error_of_url("redis://hunter2@a"), Not(HasSubstr("hunter2")));
-  EXPECT_THAT(error_of_url("unix:///s?user=bob"), HasSubstr("it names a user without a password"));
-}
-
-TEST(RedisUrl, OpensASocketWithAPassword) {
-  const servers::RedisServer server({.password = "open-sesame"});
-  const std::string socket = server.unix_path().native();
-  int left = 5;
-  for (const std::string& url : {"unix://:open-sesame@" + socket + "?deadline=5s",
-                                 "unix://default:open-sesame@" + socket + "?deadline=5s",
-                                 "unix://" + socket + "?password=open-sesame&deadline=5s"}) {
-    const auto store = open_bare_store(url);
-    EXPECT_EQ(LimitedKeys(*store, "fixed_window 5/24h").take("k").remaining, --left) << url;
-  }
+  EXPECT_THAT(error_of_remote("redis://hunter2@a"), Not(HasSubstr("hunter2")));
+  EXPECT_THAT(error_of_remote("unix:///s?user=bob"),
+              HasSubstr("it names a user without a password"));
 }
 
 }  // namespace
