@@ -1,6 +1,7 @@
 #include "stores/stores.h"
 
 #include <array>
+#include <functional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -17,7 +18,10 @@
 namespace sluice {
 namespace {
 
-MemoryOptions read_memory_url(StoreUrl& url, const StoreOptions& options) {
+/// Opens a store with the options that were read from its URL.
+using Open = std::function<std::shared_ptr<Store>()>;
+
+Open read_memory(StoreUrl& url, const StoreOptions& options) {
   if (url.has_authority() || !url.path().empty()) {
     url.fail("nothing can follow 'memory:' but options");
   }
@@ -31,60 +35,43 @@ MemoryOptions read_memory_url(StoreUrl& url, const StoreOptions& options) {
   }
   memory.table.allow_when_full = url.word_option("full", {"deny", "allow"}).value_or(0) == 1;
   url.finish();
-  return memory;
+  return [memory] { return std::make_shared<MemoryStore>(memory); };
 }
 
-std::shared_ptr<Store> open_memory(StoreUrl& url, const StoreOptions& options) {
-  return std::make_shared<MemoryStore>(read_memory_url(url, options));
+// Also checks that the files for TLS can be used.
+template <class S, auto read_url>
+Open read_remote(StoreUrl& url, const StoreOptions& options) {
+  const auto remote = read_url(url, options);
+  for (const Endpoint& server : remote.servers) {
+    if (server.tls) const TlsClient usable(server);
+  }
+  return [remote] { return std::make_shared<S>(remote); };
 }
-
-std::shared_ptr<Store> open_redis(StoreUrl& url, const StoreOptions& options) {
-  return std::make_shared<redis::RedisStore>(read_redis_url(url, options));
-}
-
-std::shared_ptr<Store> open_memcached(StoreUrl& url, const StoreOptions& options) {
-  return std::make_shared<memcached::MemcachedStore>(read_memcached_url(url, options));
-}
+constexpr auto kReadRedis = read_remote<redis::RedisStore, read_redis_url>;
+constexpr auto kReadMemcached = read_remote<memcached::MemcachedStore, read_memcached_url>;
 
 struct Row {
   std::string_view scheme;
   /// See is_remote().
   bool remote;
-  /// Reads the options from the URL, finishes it, and only then opens the store.
-  std::shared_ptr<Store> (*open)(StoreUrl& url, const StoreOptions& options);
-  /// The same without opening it.
-  void (*check)(StoreUrl& url);
+  /// Reads the options from the URL and finishes it, and opens nothing.
+  Open (*read)(StoreUrl& url, const StoreOptions& options);
   /// Throws StoreError where the store keeps no such limit; null where it keeps all.
   void (*check_limit)(const LimitDefinition& limit) = nullptr;
 };
 
-void check_memory(StoreUrl& url) {
-  read_memory_url(url, {});
-}
-
-// For a store on servers.
-template <auto read>
-void check_servers(StoreUrl& url) {
-  const auto options = read(url, {});
-  for (const Endpoint& server : options.servers) {
-    if (server.tls) const TlsClient usable(server);
-  }
-}
-constexpr auto kCheckRedis = check_servers<read_redis_url>;
-constexpr auto kCheckMemcached = check_servers<read_memcached_url>;
-
 // The table of stores. A new store is a folder and one row here for each of its schemes;
 // CONTRIBUTING.md lists the rest.
 constexpr std::array kStores{
-    Row{"memory", false, open_memory, check_memory},
-    Row{"redis", true, open_redis, kCheckRedis},
-    Row{"rediss", true, open_redis, kCheckRedis},
-    Row{"unix", true, open_redis, kCheckRedis},
-    Row{"valkey", true, open_redis, kCheckRedis},
-    Row{"valkeys", true, open_redis, kCheckRedis},
-    Row{"redis+sentinel", true, open_redis, kCheckRedis},
-    Row{"redis+cluster", true, open_redis, kCheckRedis},
-    Row{"memcached", true, open_memcached, kCheckMemcached, memcached::MemcachedStore::check},
+    Row{"memory", false, read_memory},
+    Row{"redis", true, kReadRedis},
+    Row{"rediss", true, kReadRedis},
+    Row{"unix", true, kReadRedis},
+    Row{"valkey", true, kReadRedis},
+    Row{"valkeys", true, kReadRedis},
+    Row{"redis+sentinel", true, kReadRedis},
+    Row{"redis+cluster", true, kReadRedis},
+    Row{"memcached", true, kReadMemcached, memcached::MemcachedStore::check},
 };
 
 const Row& find_row(const StoreUrl& url) {
@@ -106,7 +93,7 @@ bool is_remote(const StoreUrl& url) {
 
 std::shared_ptr<Store> open_bare_store(StoreUrl& url, const StoreOptions& options) {
   try {
-    return find_row(url).open(url, options);
+    return find_row(url).read(url, options)();
   } catch (const StoreError&) {
     throw;
   } catch (const TlsError& error) {
@@ -123,7 +110,7 @@ std::shared_ptr<Store> open_bare_store(std::string_view text, const StoreOptions
 
 void check_bare_store(StoreUrl& url) {
   try {
-    find_row(url).check(url);
+    find_row(url).read(url, {});
   } catch (const TlsError& error) {
     url.fail(error.what());
   }
