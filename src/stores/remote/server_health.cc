@@ -19,11 +19,11 @@ ServerHealth::ServerHealth(std::string server, std::chrono::nanoseconds deadline
       late_(server_ + " did not answer within " + format_duration(deadline.count())),
       silent_(server_ + " has not answered for a while"),
       monitor_(monitor) {
-  if (monitor_ != nullptr) monitor_->add(*this);
+  if (monitor_ != nullptr) monitor_->add(state_);
 }
 
 ServerHealth::~ServerHealth() {
-  if (monitor_ != nullptr) monitor_->forget(*this);
+  if (monitor_ != nullptr) monitor_->forget(state_);
 }
 
 PipelineOptions ServerHealth::pipeline_options(const Endpoint& endpoint,
@@ -36,30 +36,32 @@ PipelineOptions ServerHealth::pipeline_options(const Endpoint& endpoint,
 }
 
 void ServerHealth::on_up() {
-  was_up_ = true;
+  state_.now = ServerState::kUp;
   given_up_ = false;
-  broken_ = false;
-  if (monitor_ != nullptr) monitor_->on_up(*this);
+  if (monitor_ != nullptr) monitor_->update_state();
 }
 
 void ServerHealth::on_down(std::string_view why) {
-  const bool was_up = std::exchange(was_up_, false);
-  broken_ = std::exchange(given_up_, false) || !was_up;
-  down_why_ = why;
-  if (broken_ && monitor_ != nullptr) monitor_->on_down(*this, why);
+  const bool was_broken = is_broken();
+  const bool is_waited_for = state_.now == ServerState::kUp && !given_up_;
+  state_.now = is_waited_for ? ServerState::kLost : ServerState::kBroken;
+  state_.down_why = why;
+  if (is_waited_for || monitor_ == nullptr) return;
+  if (!was_broken) monitor_->add(state_);
+  monitor_->update_state();
 }
 
 std::string_view ServerHealth::why_not(const RequestPipeline& pipeline,
                                        Clock::time_point now) const {
   const std::string_view why = why_not(pipeline.waiting_since(), now);
-  const bool is_silence = !why.empty() && !broken_;
+  const bool is_silence = !why.empty() && !is_broken();
   // With unread bytes it is this process that is late, and not the server.
   return is_silence && pipeline.has_unread() ? std::string_view() : why;
 }
 
 std::string_view ServerHealth::why_not(std::optional<Clock::time_point> oldest,
                                        Clock::time_point now) const {
-  if (broken_) return down_why_;
+  if (is_broken()) return state_.down_why;
   if (oldest && is_silent(*oldest, now)) return silent_;
   return {};
 }

@@ -56,7 +56,7 @@ class ServerHealth {
   void on_lost(Clock::time_point sent) { given_up_ = given_up_ || is_silent(sent, Clock::now()); }
 
   /// The breaker is open: requests fail at once. False while the server is connected.
-  bool is_broken() const { return broken_; }
+  bool is_broken() const { return state_.now == ServerState::kBroken; }
 
   /// Why a request that arrives now must fail at once: one sentence; empty if it may wait. If bytes
   /// have arrived that the pipeline has not received yet, this process is late, not the server.
@@ -74,10 +74,8 @@ class ServerHealth {
   const std::string late_;
   const std::string silent_;
   StoreMonitor* const monitor_;
-  bool was_up_ = false;
+  ServerState state_;
   bool given_up_ = false;
-  bool broken_ = false;
-  std::string down_why_;
 };
 
 }  // namespace sluice

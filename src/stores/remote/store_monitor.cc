@@ -2,57 +2,37 @@
 
 #include <algorithm>
 #include <utility>
-#include <vector>
 
 namespace sluice {
 
-void StoreMonitor::add(const ServerHealth& server) {
-  const std::lock_guard lock(mutex_);
-  servers_.try_emplace(&server);
+void StoreMonitor::add(const ServerState& server) {
+  std::erase(servers_, &server);
+  servers_.push_back(&server);
 }
 
-void StoreMonitor::on_up(const ServerHealth& server) {
-  const std::lock_guard lock(mutex_);
-  Server& known = servers_[&server];
-  known.is_known = true;
-  known.why.clear();
+void StoreMonitor::forget(const ServerState& server) {
+  std::erase(servers_, &server);
   update_state();
-}
-
-void StoreMonitor::on_down(const ServerHealth& server, std::string_view why) {
-  const std::lock_guard lock(mutex_);
-  Server& lost = servers_[&server];
-  lost.is_known = true;
-  if (lost.why.empty()) lost.number = ++losses_;
-  lost.why = why;
-  update_state();
-}
-
-void StoreMonitor::forget(const ServerHealth& server) {
-  const std::lock_guard lock(mutex_);
-  if (servers_.erase(&server) != 0) update_state();
 }
 
 void StoreMonitor::set_obstacle(std::string_view why) {
-  const std::lock_guard lock(mutex_);
   if (obstacle_ == why) return;
   obstacle_ = why;
   update_state();
 }
 
 /// While all servers are between two connections, or one has not been connected yet, the last state
-/// stays. Of several that are down, the one that was lost last is told.
-/// REQUIRES: mutex_ is held.
+/// stays.
 void StoreMonitor::update_state() {
-  const Server* down = nullptr;
+  std::string_view why = obstacle_;
   bool are_known = !servers_.empty();
-  for (const auto& [health, server] : servers_) {
-    are_known = are_known && server.is_known;
-    const bool is_later = down == nullptr || server.number > down->number;
-    if (!server.why.empty() && is_later) down = &server;
+  for (const ServerState* server : servers_) {
+    are_known = are_known && server->now != ServerState::kNew;
+    if (server->now == ServerState::kBroken) why = server->down_why;
   }
-  if (down != nullptr || !obstacle_.empty()) {
-    told_.reason = down != nullptr ? down->why : obstacle_;
+  const std::lock_guard lock(mutex_);
+  if (!why.empty()) {
+    told_.reason = why;
     set_state(State::kDown);
   } else if (are_known) {
     set_state(State::kUp);

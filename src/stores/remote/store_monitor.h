@@ -5,16 +5,27 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "sluice/health.h"
 
 namespace sluice {
 
-class ServerHealth;
+/// The state of one connection to a server, which its ServerHealth keeps.
+struct ServerState {
+  enum Now : std::uint8_t {
+    kNew,     ///< Connecting for the first time.
+    kUp,      ///< Connected.
+    kLost,    ///< Connecting again; requests wait for it.
+    kBroken,  ///< No request waits for it.
+  };
+  Now now = kNew;
+  /// Why the last connection, or attempt at one, has failed.
+  std::string down_why;
+};
 
 /// Collects the state of a store's servers and its round trips, from which any thread can read the
 /// StoreHealth.
@@ -39,14 +50,13 @@ class StoreMonitor final {
 
   explicit StoreMonitor(std::chrono::nanoseconds deadline) : deadline_(deadline) {}
 
-  /// The store uses this server from now on, and is about to connect to it.
-  void add(const ServerHealth& server);
-  /// The server is connected.
-  void on_up(const ServerHealth& server);
-  /// Requests do not wait for this server any more.
-  void on_down(const ServerHealth& server, std::string_view why);
+  /// The store uses this server from now on, and is about to connect to it. Called again when
+  /// requests wait for it no longer: of several such servers, that of the last call is told.
+  void add(const ServerState& server);
+  /// A server's state has changed.
+  void update_state();
   /// The store does not use this server any more.
-  void forget(const ServerHealth& server);
+  void forget(const ServerState& server);
   /// Why the store cannot be used although its servers are connected; empty if it can be used
   /// again.
   void set_obstacle(std::string_view why);
@@ -84,7 +94,6 @@ class StoreMonitor final {
   using State = StoreHealth::State;
   static constexpr std::size_t kKeptReplies = 1024;
 
-  void update_state();
   void set_state(State state);
   void note_late(std::chrono::nanoseconds round_trip);
   void note_lag(std::string_view whose, std::chrono::nanoseconds lag);
@@ -92,6 +101,8 @@ class StoreMonitor final {
   const std::chrono::nanoseconds deadline_;
   std::atomic<std::uint64_t> answers_{0};
   Clock::time_point all_read_at_;
+  std::vector<const ServerState*> servers_;
+  std::string obstacle_;
 
   mutable std::mutex mutex_;
   // Guarded by mutex_:
@@ -100,14 +111,6 @@ class StoreMonitor final {
   int late_in_a_row_ = 0;
   int in_time_in_a_row_ = 0;
   bool is_late_ = false;
-  struct Server {
-    bool is_known = false;     // It has answered, or failed to answer.
-    std::string why;           // It is down; empty if it is up.
-    std::uint64_t number = 0;  // That of its loss.
-  };
-  std::map<const ServerHealth*, Server> servers_;
-  std::uint64_t losses_ = 0;  // Of all servers.
-  std::string obstacle_;
   StoreHealth told_;
 };
 
