@@ -202,15 +202,14 @@ void PartState::write(const AnyPart& part, ValueWriter& writer) const {
 }
 
 void KeyState::clear() {
-  parts_ = nullptr;
-  expression_ = {};
+  made_by_ = nullptr;
   blocked_until_ = 0;
   changed_ = false;
   lifetime_ns_ = 0;
 }
 
 bool KeyState::is_gone() const {
-  const auto end = states_.begin() + (parts_ == nullptr ? 0 : std::ssize(*parts_));
+  const auto end = states_.begin() + (made_by_ == nullptr ? 0 : std::ssize(made_by_->parts));
   return blocked_until_ == 0 &&
          std::all_of(states_.begin(), end, std::mem_fn(&PartState::is_fresh));
 }
@@ -234,41 +233,40 @@ bool KeyState::read(std::string_view value, const LimitDefinition& asked) {
   if (reader.failed() || expression.empty()) return false;
   if (!read_states(expression, reader, asked)) return false;
   // Around states from which no limit here can go on there is no block either.
-  if (parts_ != nullptr) blocked_until_ = until;
+  if (made_by_ != nullptr) blocked_until_ = until;
   return true;
 }
 
 // False if they cannot be read; the key is then fresh.
 bool KeyState::read_states(std::string_view expression, ValueReader& reader,
                            const LimitDefinition& asked) {
-  const std::vector<AnyPart>* parts = &asked.parts;
-  std::string_view made_by = asked.expression;
+  const LimitDefinition* made_by = &asked;
   if (expression != asked.expression) {
     try {
-      parsed_ = parse_parts(expression);
+      parsed_.parts = parse_parts(expression);
     } catch (const InvalidLimit&) {
       return true;  // A limit of a later version, from which no limit here can go on.
     }
-    parsed_expression_ = expression;
-    parts = &parsed_;
-    made_by = parsed_expression_;
+    parsed_.expression = expression;
+    made_by = &parsed_;
   }
-  for (std::size_t i = 0; i < parts->size(); ++i) states_[i].read((*parts)[i], reader);
+  for (std::size_t i = 0; i < made_by->parts.size(); ++i)
+    states_[i].read(made_by->parts[i], reader);
   if (reader.failed() || reader.bytes_left() != 0) return false;
-  parts_ = parts;
-  expression_ = made_by;
+  made_by_ = made_by;
   return true;
 }
 
 void KeyState::write(std::string& output) const {
+  assert(made_by_ != nullptr);
   const std::size_t begin = output.size();
   ValueWriter writer(output);
   writer.bytes(static_cast<std::uint64_t>(blocked_until_ > 0 ? kBlockedVersion : kVersion), 1);
   if (blocked_until_ > 0) writer.number(static_cast<std::uint64_t>(blocked_until_));
-  writer.number(expression_.size());
-  writer.text(expression_);
-  if (parts_ != nullptr) {
-    for (std::size_t i = 0; i < parts_->size(); ++i) states_[i].write((*parts_)[i], writer);
+  writer.number(made_by_->expression.size());
+  writer.text(made_by_->expression);
+  for (std::size_t i = 0; i < made_by_->parts.size(); ++i) {
+    states_[i].write(made_by_->parts[i], writer);
   }
   writer.bytes(checksum(std::string_view(output).substr(begin)), kChecksumBytes);
 }
@@ -297,8 +295,8 @@ Decision KeyState::decide(const Request& request, Instant now) {
     readable_ = false;
     return combined(judge(request, Operation::kTake, {.now = now, .cost = 0}, 0));
   }
-  readable_ =
-      parts_ != nullptr && (expression_ == limit.expression || keeps_state(*parts_, limit.parts));
+  readable_ = made_by_ != nullptr && (made_by_->expression == limit.expression ||
+                                      keeps_state(made_by_->parts, limit.parts));
   if (request.operation == Operation::kBlock) return block(request, now);
   Call call = call_of(request, now);
   if (request.operation == Operation::kTakeUpTo && request.cost > 0) {
@@ -350,8 +348,7 @@ void KeyState::make_readable(const LimitDefinition& limit) {
   for (std::size_t i = 0; i < limit.parts.size(); ++i) {
     if (!readable_) states_[i].clear();
   }
-  parts_ = &limit.parts;
-  expression_ = limit.expression;
+  made_by_ = &limit;
   readable_ = true;
 }
 
@@ -362,7 +359,7 @@ void KeyState::committed(const PartDecisions& decisions, Instant now) {
   lifetime_ns_ = 0;
   for (std::size_t i = 0; i < decisions.size(); ++i) {
     const std::int64_t reset_ns = decisions[i].reset_after.count();
-    const std::int64_t lifetime_ns = reset_ns > 0 ? reset_ns + spare_ns((*parts_)[i]) : 0;
+    const std::int64_t lifetime_ns = reset_ns > 0 ? reset_ns + spare_ns(made_by_->parts[i]) : 0;
     lifetime_ns_ = std::max(lifetime_ns_, lifetime_ns);
   }
 }

@@ -90,7 +90,7 @@ class KeyState {
   /// could go on from its states; a block counts.
   std::int64_t lifetime_ns() const { return lifetime_ns_; }
 
-  /// Appends the value.
+  /// Appends the value. REQUIRES: not is_gone().
   void write(std::string& output) const;
 
  private:
@@ -106,16 +106,14 @@ class KeyState {
 
   std::array<PartState, kMaxParts> states_;
   // The limit by which the states were made; null while there are none.
-  const std::vector<AnyPart>* parts_ = nullptr;
-  std::string_view expression_;
+  const LimitDefinition* made_by_ = nullptr;
   bool readable_ = false;  // The limit that is judged can go on from the states.
   // When the block ends; 0 if there is none. A block that has ended counts as none.
   Instant blocked_until_ = 0;
   bool changed_ = false;
   std::int64_t lifetime_ns_ = 0;
   // The limit of the last value that another limit than `asked` has made.
-  std::vector<AnyPart> parsed_;
-  std::string parsed_expression_;
+  LimitDefinition parsed_;
 };
 
 }  // namespace sluice::memcached
