@@ -29,8 +29,7 @@ CasExecutor::CasExecutor(const MemcachedOptions& options, RemoteWorker& worker)
     : options_(options), worker_(worker), ring_(options.servers) {
   for (const auto& server : options.servers) {
     for (std::size_t i = 0; i < options.connections; ++i) {
-      connections_.push_back(std::make_unique<Connection>(
-          worker.context(), server, options.deadline, *this, &worker.monitor()));
+      connections_.push_back(std::make_unique<Connection>(worker, server, options.deadline, *this));
     }
   }
   // A rehash later would delay all callers.
@@ -56,7 +55,8 @@ void CasExecutor::route(PendingRequest& pending) {
     return worker_.fail(pending, connection.name() + ": more than " + std::to_string(kMaxUnderWay) +
                                      " keys wait for their servers");
   }
-  KeyEntry& key = is_known ? found->second : entry_of(name_, connection);
+  auto& [name, key] = is_known ? *found : *keys_.try_emplace(name_, connection).first;
+  key.name = &name;
   pending.holder = &key;
   key.waiting.push_back(pending);
   if (!joins) begin_round(key);
@@ -90,13 +90,6 @@ std::string_view CasExecutor::expire(PendingRequest& pending) {
 void CasExecutor::abandon(PendingRequest& pending) {
   pending.may_be_executed = awaits_write(pending);
   pending.unlink();
-}
-
-// The key's entry, which may be there already.
-KeyEntry& CasExecutor::entry_of(const std::string& name, Connection& connection) {
-  auto& [own_name, key] = *keys_.try_emplace(name, connection).first;
-  key.name = &own_name;
-  return key;
 }
 
 void CasExecutor::begin_round(KeyEntry& key) {
@@ -306,7 +299,10 @@ void CasExecutor::on_lost(KeyEntry& key, Loss loss, std::string_view why) {
   }
   judge_again(key);
   fail_late(key.waiting);
-  if (key.connection.is_broken()) return fail_waiting(key, why);
+  if (key.connection.is_broken()) {
+    fail(key.waiting, why);
+    return end_round(key);
+  }
   next_round(key);
 }
 
@@ -328,11 +324,6 @@ void CasExecutor::fail(RequestList& pending, std::string_view why) {
 
 void CasExecutor::refuse(RequestList& pending, const std::string& refusal) {
   while (!pending.empty()) worker_.refuse(pending.pop_front(), refusal);
-}
-
-void CasExecutor::fail_waiting(KeyEntry& key, std::string_view why) {
-  fail(key.waiting, why);
-  end_round(key);
 }
 
 }  // namespace sluice::memcached

@@ -51,7 +51,6 @@ class CasExecutor final : public Router, public KeyOwner {
 
  private:
   Connection& connection_of(std::string_view name) const;
-  KeyEntry& entry_of(const std::string& name, Connection& connection);
   void begin_round(KeyEntry& key);
   void next_round(KeyEntry& key);
   void end_round(KeyEntry& key);
@@ -69,7 +68,6 @@ class CasExecutor final : public Router, public KeyOwner {
   void answer(RequestList& judged);
   void fail(RequestList& pending, std::string_view why);
   void refuse(RequestList& pending, const std::string& refusal);
-  void fail_waiting(KeyEntry& key, std::string_view why);
 
   const MemcachedOptions& options_;
   RemoteWorker& worker_;

@@ -1,4 +1,4 @@
-// Against a server whose every reply the test makes. Most tests use no socket: they are the
+// Against a server whose every reply the test makes, without a socket: the tests are the
 // connection's pipeline, which is never started.
 
 #include "stores/memcached/cas_executor.h"
@@ -6,7 +6,6 @@
 #include <gmock/gmock.h>
 
 #include <atomic>
-#include <boost/asio/io_context.hpp>
 #include <deque>
 #include <future>
 #include <memory>
@@ -14,10 +13,8 @@
 #include <stdexcept>
 #include <utility>
 
-#include "servers/await.h"
 #include "sluice/limit.h"
 #include "stores/memcached/memcached_space.h"
-#include "testing/fake_server.h"
 #include "testing/late_answers.h"
 
 namespace sluice::memcached {
@@ -400,42 +397,6 @@ TEST_F(CasExecutorTest, OnlyAMemcachedWithMetaCommandsIsUsed) {
   }
   EXPECT_THAT(connection().on_handshake_reply(1, "ERROR\r\n").value_or(""),
               HasSubstr("memcached a:1 says 'ERROR' to a meta command"));
-}
-
-// This process had no processor time: the server was in time.
-TEST(MemcachedConnection, AServerWhoseReplyIsUnreadIsNotSilent) {
-  struct : KeyOwner {
-    void judge_on_last_write(KeyEntry&) override {}
-    void on_reply(KeyEntry&, const MetaReply&) override {}
-    void on_lost(KeyEntry&, Loss, std::string_view) override {}
-  } owner;
-  FakeServer server;
-  IoContext context;
-  Connection connection(context, server.endpoint(), 10ms, owner);
-  connection.start();
-  std::optional<Peer> accepted;  // The last, where this thread was held up for a second.
-  servers::await("the end of its handshake", [&] {
-    if (server.has_caller()) accepted.emplace(server.accept()).send("VERSION 1.6.21\r\nMN\r\n");
-    context.asio()->poll();
-    return connection.number() != 0;
-  });
-  Peer& peer = *accepted;
-  EXPECT_EQ(peer.lines(2), "version\r\nmn\r\n");
-
-  const std::string name = "k";
-  KeyEntry key(connection);
-  key.name = &name;
-  connection.send(key);
-  connection.flush();
-  context.asio()->poll();
-  EXPECT_EQ(peer.line(), "mg k v c f O0\r\n");
-  const auto later = Connection::Clock::now() + 1h;
-  // For a moment after the last reply, another one may have arrived with it.
-  servers::await("the silence", [&] { return !connection.why_not(later).empty(); });
-  EXPECT_THAT(connection.why_not(later), HasSubstr("has not answered for a while"));
-  peer.send("EN O0\r\nMN\r\n");
-  // It has arrived after a moment.
-  servers::await("the reply", [&] { return connection.why_not(later).empty(); });
 }
 
 // What this process wrote last: no other has written since, so its value need not be read.

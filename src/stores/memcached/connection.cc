@@ -88,15 +88,11 @@ void Connection::Call::on_lost(Loss loss, std::string_view why) {
   for (KeyEntry* key : keys_) connection_.owner_.on_lost(*key, loss, why);
 }
 
-Connection::Connection(IoContext& context, const Endpoint& server,
-                       std::chrono::nanoseconds deadline, KeyOwner& owner, StoreMonitor* monitor)
+Connection::Connection(RemoteWorker& worker, const Endpoint& server,
+                       std::chrono::nanoseconds deadline, KeyOwner& owner)
     : owner_(owner),
-      health_("memcached " + server.text(), deadline, monitor),
-      pipeline_(context, options_of(health_, server), *this) {}
-
-std::string_view Connection::why_not(Clock::time_point now) const {
-  return health_.why_not(pipeline_, now);
-}
+      health_("memcached " + server.text(), deadline, &worker.monitor()),
+      pipeline_(worker.context(), options_of(health_, server), *this) {}
 
 std::unique_ptr<Command> Connection::next_command() {
   if (waiting_.empty()) return nullptr;

@@ -12,7 +12,7 @@
 #include "core/instant.h"
 #include "net/request_pipeline.h"
 #include "stores/memcached/meta_protocol.h"
-#include "stores/remote/pending_request.h"
+#include "stores/remote/remote_worker.h"
 #include "stores/remote/server_health.h"
 
 namespace sluice::memcached {
@@ -105,9 +105,7 @@ class KeyOwner {
 };
 
 /// One connection to one server. Keys gather while others are under way, and are then sent as one
-/// call. why_not() asks its circuit breaker.
-///
-/// It, its entries and their owner are used only by the thread that leads the worker.
+/// call. Used only by the thread that leads the worker.
 class Connection final : public PipelineUser {
  public:
   using Clock = std::chrono::steady_clock;
@@ -116,16 +114,16 @@ class Connection final : public PipelineUser {
   static constexpr std::size_t kMaxCommands = 256;
   static constexpr std::size_t kMaxBytes = std::size_t{4} << 20;
 
-  /// `deadline` is that of a decision. `context`, and `owner`, whose keys it sends, must outlive
-  /// it. Throws as RequestPipeline does.
-  Connection(IoContext& context, const Endpoint& server, std::chrono::nanoseconds deadline,
-             KeyOwner& owner, StoreMonitor* monitor = nullptr);
+  /// `deadline` is that of a decision. `worker`, and `owner`, whose keys it sends, outlive it.
+  /// Throws as RequestPipeline does.
+  Connection(RemoteWorker& worker, const Endpoint& server, std::chrono::nanoseconds deadline,
+             KeyOwner& owner);
 
   /// Begins to connect. REQUIRES: called once.
   void start() { pipeline_.start(); }
 
   /// Why no caller should wait for this server now; empty if one may.
-  std::string_view why_not(Clock::time_point now) const;
+  std::string_view why_not(Clock::time_point now) const { return health_.why_not(pipeline_, now); }
   bool is_broken() const { return health_.is_broken(); }
 
   /// How often it has been up: the number of the connection that is up now.

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "servers/await.h"
+#include "testing/request_pipeline_fixture.h"
+
 namespace sluice {
 namespace {
 
@@ -92,6 +95,22 @@ TEST_F(ServerHealthTest, ASilentConnectionIsGivenUpAfterTwoDeadlinesButNotAtOnce
   EXPECT_EQ(patient.silence_timeout, 2s);
   EXPECT_EQ(patient.endpoint.host, "h");
   EXPECT_EQ(patient.max_in_flight, 3U);
+}
+
+class UnreadReply : public RequestPipelineFixture {};
+
+// This process had no processor time: the server was in time.
+TEST_F(UnreadReply, IsNoSilence) {
+  const ServerHealth health("x", 10ms);
+  FakeServer server;
+  Peer peer = connect(server);
+  ask_on(peer);
+  on_thread([&] {
+    const auto why_not = [&] { return health.why_not(*pipeline_, Clock::now() + 1h); };
+    EXPECT_EQ(why_not(), "x has not answered for a while");
+    EXPECT_TRUE(peer.send("!\n"));
+    servers::await("its arrival", [&] { return why_not().empty(); });
+  });
 }
 
 }  // namespace
