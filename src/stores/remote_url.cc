@@ -74,11 +74,9 @@ int read_database(const StoreUrl& url, std::string_view text) {
 // `example` is a URL that names a server.
 std::vector<Endpoint> read_servers(StoreUrl& url, bool over_tls, std::uint16_t port,
                                    const std::string& example) {
-  std::vector<Endpoint> servers;
+  std::vector<Endpoint> servers = url.hosts(port);
   const auto tls = read_tls(url, over_tls);
-  for (const StoreHost& host : url.hosts(port)) {
-    servers.push_back({.host = host.host, .port = host.port, .tls = tls});
-  }
+  for (Endpoint& server : servers) server.tls = tls;
   if (servers.empty()) url.fail("it names no server, as in " + example);
   return servers;
 }

@@ -95,7 +95,7 @@ void StoreUrl::read_authority(std::string_view authority) {
 
 void StoreUrl::read_host(std::string_view host) {
   if (hosts_.size() == kMaxHosts) fail("at most " + std::to_string(kMaxHosts) + " hosts are named");
-  StoreHost read;
+  Endpoint read;
   std::string_view port;
   if (host.starts_with('[')) {
     const std::size_t bracket = std::min(host.find(']'), host.size());
@@ -157,9 +157,9 @@ std::string StoreUrl::decode(std::string_view escaped, std::string_view what) co
   return text;
 }
 
-std::vector<StoreHost> StoreUrl::hosts(std::uint16_t default_port) const {
-  std::vector<StoreHost> hosts = hosts_;
-  for (StoreHost& host : hosts) {
+std::vector<Endpoint> StoreUrl::hosts(std::uint16_t default_port) const {
+  std::vector<Endpoint> hosts = hosts_;
+  for (Endpoint& host : hosts) {
     if (host.port == 0) host.port = default_port;
   }
   return hosts;

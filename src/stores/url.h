@@ -11,6 +11,7 @@
 
 #include "core/arithmetic.h"
 #include "core/instant.h"
+#include "net/endpoint.h"
 #include "sluice/store.h"
 
 namespace sluice {
@@ -26,14 +27,6 @@ struct StoreOptions {
   /// For a memory store: the clock of the instants that the caller passes with each decision, if
   /// that is not the system's. The store goes by it when it forgets keys to make room for limits.
   std::function<Instant()> caller_clock = {};
-};
-
-/// One of the servers in a store's URL. An IPv6 address is without its brackets.
-struct StoreHost {
-  std::string host;
-  std::uint16_t port = 0;
-
-  friend bool operator==(const StoreHost&, const StoreHost&) = default;
 };
 
 /// The least and the largest value of an option.
@@ -78,7 +71,7 @@ class StoreUrl {
   const std::string& user() const { return user_; }
   const std::string& password() const { return password_; }
   /// The servers, in the order of the URL. A server without a port gets `default_port`.
-  std::vector<StoreHost> hosts(std::uint16_t default_port) const;
+  std::vector<Endpoint> hosts(std::uint16_t default_port) const;
   /// If there is an authority, the path from its '/' on; else all text between scheme and options.
   const std::string& path() const { return path_; }
 
@@ -123,7 +116,7 @@ class StoreUrl {
   bool has_authority_ = false;
   std::string user_;
   std::string password_;
-  std::vector<StoreHost> hosts_;  // Port 0: not given.
+  std::vector<Endpoint> hosts_;  // Port 0: not given.
   std::string path_;
   std::vector<Option> options_;
   std::vector<std::string> known_;

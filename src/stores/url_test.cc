@@ -25,8 +25,8 @@ TEST(StoreUrl, IsParsed) {
   EXPECT_EQ(url.user(), "bob");
   EXPECT_EQ(url.password(), "s@cret/:");
   EXPECT_THAT(url.hosts(6379),
-              ElementsAre(StoreHost{"one", 7000}, StoreHost{"::1", 7001},
-                          StoreHost{"10.0.0.1", 6379}, StoreHost{"fe80::1%eth0", 6379}));
+              ElementsAre(Endpoint{"one", 7000}, Endpoint{"::1", 7001}, Endpoint{"10.0.0.1", 6379},
+                          Endpoint{"fe80::1%eth0", 6379}));
   EXPECT_EQ(url.path(), "/2");
 }
 
@@ -49,7 +49,7 @@ TEST(StoreUrl, MostPartsAreOptional) {
   EXPECT_EQ(secret.path(), "/run/redis.sock");
 
   const StoreUrl host("redis://cache?");
-  EXPECT_THAT(host.hosts(6379), ElementsAre(StoreHost{"cache", 6379}));
+  EXPECT_THAT(host.hosts(6379), ElementsAre(Endpoint{"cache", 6379}));
   EXPECT_EQ(host.path(), "");
 }
 
