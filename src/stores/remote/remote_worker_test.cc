@@ -112,35 +112,45 @@ class RemoteWorkerTest : public testing::Test {
     std::vector<Decision> decisions;
     std::string error = {};
   };
+  static Answers answers_of(const Batch& batch) {
+    return {{batch.decisions().begin(), batch.decisions().end()}, batch.error()};
+  }
 
-  // Asks, and waits.
-  Answers ask(const std::vector<Request>& asked, Batch::Mode mode = Batch::Mode::kEach) {
-    Answers answers{.decisions = std::vector<Decision>(asked.size())};
-    if (mode == Batch::Mode::kTogether) answers.decisions.resize(1);
-    auto batch = std::make_unique<Batch>(asked, mode);
-    batch->completion = [&](const Batch& completed) {
-      std::ranges::copy(completed.decisions(), answers.decisions.begin());
-      answers.error = completed.error();
-    };
+  // Asks, and waits. The outer store, if there is one, has answered "known" itself.
+  Answers ask(const std::vector<Request>& asked, Batch::OuterStore* outer = nullptr) {
+    Answers answers;
+    auto batch = std::make_unique<Batch>(asked);
+    batch->outer.store = outer;
+    if (asked[0].key == "known") batch->decisions()[0].source = Source::kCache;
+    batch->completion = [&](const Batch& completed) { answers = answers_of(completed); };
     worker_->submit_and_wait(std::move(batch));
     return answers;
   }
-  Answers ask(std::initializer_list<std::string_view> keys, Batch::Mode mode = Batch::Mode::kEach) {
-    return ask(requests(keys), mode);
+  Answers ask(std::initializer_list<std::string_view> keys, Batch::OuterStore* outer = nullptr) {
+    return ask(requests(keys), outer);
   }
 
   // Asks without waiting.
-  void submit(std::initializer_list<std::string_view> keys, Batch::Completion completion) {
-    auto batch = std::make_unique<Batch>(requests(keys));
+  void submit(const std::vector<Request>& asked, Batch::Completion completion) {
+    auto batch = std::make_unique<Batch>(asked);
     batch->completion = std::move(completion);
     worker_->submit(std::move(batch));
   }
+  void submit(std::initializer_list<std::string_view> keys, Batch::Completion completion) {
+    submit(requests(keys), std::move(completion));
+  }
   std::future<Answers> submit(std::initializer_list<std::string_view> keys) {
     auto answers = std::make_shared<std::promise<Answers>>();
-    submit(keys, [answers](const Batch& batch) {
-      answers->set_value({{batch.decisions().begin(), batch.decisions().end()}, batch.error()});
-    });
+    submit(keys, [answers](const Batch& batch) { answers->set_value(answers_of(batch)); });
     return answers->get_future();
+  }
+  void on_worker(const std::function<void()>& task) {
+    std::promise<void> done;
+    worker_->post([&] {
+      task();
+      done.set_value();
+    });
+    done.get_future().get();
   }
 
   // The thread that sends what is asked now.
@@ -192,30 +202,12 @@ TEST_F(RemoteWorkerTest, TooMuchIsRefusedAtOnceAndTakesNoRoom) {
 TEST_F(RemoteWorkerTest, AnAnsweredBatchDoesNotCountWhenItsCompletionRuns) {
   std::promise<Answers> again;
   const std::vector<Request> most(kMost, Request{.key = "now"});
-  auto all = std::make_unique<Batch>(most);
-  all->completion = [&](const Batch&) {
+  submit(most, [&](const Batch&) {
     std::thread([&] {
-      auto others = std::make_unique<Batch>(most);
-      others->completion = [&](const Batch& batch) { again.set_value({{}, batch.error()}); };
-      worker_->submit(std::move(others));
+      submit(most, [&](const Batch& batch) { again.set_value(answers_of(batch)); });
     }).join();
-  };
-  worker_->submit(std::move(all));
+  });
   EXPECT_EQ(again.get_future().get().error, "");
-}
-
-TEST_F(RemoteWorkerTest, ACompletionMayAskAgain) {
-  for (const std::string_view key : {"now", "later", "soon", "error"}) {
-    std::promise<void> done;
-    int left = 2'000;
-    std::function<void(const Batch&)> again = [&](const Batch&) {
-      if (--left == 0) return done.set_value();
-      submit({key}, again);
-    };
-    submit({key}, again);
-    EXPECT_EQ(ask({"now", "later"}).error, "");
-    done.get_future().get();
-  }
 }
 
 class RemoteWorkerWithShortDeadlineTest : public RemoteWorkerTest {
@@ -223,22 +215,23 @@ class RemoteWorkerWithShortDeadlineTest : public RemoteWorkerTest {
   RemoteWorkerWithShortDeadlineTest() : RemoteWorkerTest(50ms) {}
 };
 
-// Requests that fail at once, one after the other, do not keep others from being answered, nor
-// deadlines from passing.
+// Others are answered meanwhile, and deadlines pass, even if its requests fail at once.
 TEST_F(RemoteWorkerWithShortDeadlineTest, ACompletionThatAsksForEverHoldsUpNobody) {
-  std::atomic<bool> ends = false;
-  std::promise<void> ended;
-  std::function<void(const Batch&)> again = [&](const Batch&) {
-    if (ends) return ended.set_value();
-    submit({"error"}, again);
-  };
-  submit({"error"}, again);
-  auto late = submit({"silence"});
-  EXPECT_EQ(submit({"soon"}).wait_for(kLong), std::future_status::ready);
-  EXPECT_EQ(late.wait_for(kLong), std::future_status::ready);
-  ends = true;
-  ended.get_future().get();
-  EXPECT_EQ(late.get().error, "the server did not answer");
+  for (const std::string_view key : {"now", "later", "soon", "error"}) {
+    std::atomic<bool> ends = false;
+    std::promise<void> ended;
+    std::function<void(const Batch&)> again = [&](const Batch&) {
+      if (ends) return ended.set_value();
+      submit({key}, again);
+    };
+    submit({key}, again);
+    auto late = submit({"silence"});
+    EXPECT_EQ(submit({"soon"}).wait_for(kLong), std::future_status::ready) << key;
+    EXPECT_EQ(late.wait_for(kLong), std::future_status::ready) << key;
+    ends = true;
+    ended.get_future().get();
+    EXPECT_EQ(late.get().error, "the server did not answer");
+  }
 }
 
 TEST_F(RemoteWorkerTest, PendingRequestsAreUnavailableWhenItStops) {
@@ -249,10 +242,7 @@ TEST_F(RemoteWorkerTest, PendingRequestsAreUnavailableWhenItStops) {
     errors.push_back(batch.error());
     submit({"now"}, [&](const Batch& again) { errors.push_back(again.error()); });
   });
-  std::promise<void> routed;
-  worker_->post([&] { routed.set_value(); });
-  routed.get_future().get();
-  EXPECT_EQ(errors.size(), 0U);
+  on_worker([&] { EXPECT_EQ(errors.size(), 0U); });
   worker_.reset();
   const std::string why = "the store on x was closed before it answered";
   EXPECT_THAT(errors, testing::ElementsAre(why, why));
@@ -411,15 +401,6 @@ class RemoteWorkerDeadlineTest : public RemoteWorkerTest {
   }
 };
 
-TEST_F(RemoteWorkerDeadlineTest, ARequestWithoutADecisionByThenIsAbandoned) {
-  const Answers answers = ask({"now", "silence"});
-  EXPECT_EQ(answers.decisions[0].source, Source::kStore);
-  EXPECT_EQ(answers.decisions[1].source, Source::kUnavailable);
-  EXPECT_EQ(answers.error, "the server did not answer");
-  EXPECT_EQ(router_.abandoned, 1U);
-  EXPECT_TRUE(router_.waiting.empty());
-}
-
 TEST_F(RemoteWorkerDeadlineTest, AnArrivedReplyCountsEvenIfTheThreadIsLate) {
   router_.when_routed = be_late;
   EXPECT_EQ(ask({"soon"}).error, "");
@@ -429,29 +410,10 @@ TEST_F(RemoteWorkerDeadlineTest, AnArrivedReplyCountsEvenIfTheThreadIsLate) {
 
 class RemoteWorkerLateTest : public RemoteWorkerDeadlineTest {
  protected:
-  // The outer store has answered "known" itself.
-  Answers ask_late(std::initializer_list<std::string_view> keys) {
-    Answers answers;
-    auto batch = std::make_unique<Batch>(requests(keys));
-    batch->outer.store = &wanted_;
-    if (batch->requests()[0].key == "known") batch->decisions()[0].source = Source::kCache;
-    batch->completion = [&](const Batch& completed) {
-      answers = {{completed.decisions().begin(), completed.decisions().end()}, completed.error()};
-    };
-    worker_->submit_and_wait(std::move(batch));
-    return answers;
-  }
+  Answers ask_late(std::initializer_list<std::string_view> keys) { return ask(keys, &wanted_); }
   // The reply to the request that has waited longest.
   void reply() {
     on_worker([&] { router_.answer(router_.waiting.pop_front()); });
-  }
-  void on_worker(const std::function<void()>& task) {
-    std::promise<void> done;
-    worker_->post([&] {
-      task();
-      done.set_value();
-    });
-    done.get_future().get();
   }
 
   LateAnswers wanted_;
@@ -575,7 +537,7 @@ TEST_F(RemoteWorkerDeadlineTest, TheTimeACompletionTakesIsNotThatOfTheNextReques
   std::promise<Answers> again;
   submit({"later"}, [](const Batch&) { be_late(); });
   submit({"later"}, [&](const Batch&) {
-    submit({"soon"}, [&](const Batch& batch) { again.set_value({{}, batch.error()}); });
+    submit({"soon"}, [&](const Batch& batch) { again.set_value(answers_of(batch)); });
   });
   EXPECT_EQ(again.get_future().get().error, "");
 }
