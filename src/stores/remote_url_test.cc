@@ -207,6 +207,7 @@ TEST(RemoteUrl, SaysWhatIsWrong) {
            {"redis://a?prefix=" + std::string(129, 'x'), prefix},
            {"redis://a?deadline=0ms", "deadline is a duration, as 10ms or 1m30s, from 1ms to 1m"},
            {"redis://a?deadline=61s", "deadline is a duration"},
+           {"redis://a?deadline=10", "deadline is a duration"},
            {"redis://a?time=mine", "time is server or client"},
            {"redis://a?skew=25h", "skew is a duration"},
            {"redis://a?connections=0", "connections is a whole number from 1 to 64"},

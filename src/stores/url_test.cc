@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <rapidcheck/gtest.h>
 
 #include "testing/error_of.h"
 
@@ -53,26 +52,6 @@ TEST(StoreUrl, MostPartsAreOptional) {
   EXPECT_EQ(host.path(), "");
 }
 
-TEST(StoreUrl, ReadsOptions) {
-  StoreUrl url("x:?text=a%26b&size=17&deadline=1m30s&time=client&verify=no&empty=");
-  EXPECT_EQ(url.text_option("text"), "a&b");
-  EXPECT_EQ(url.text_option("empty"), "");
-  EXPECT_EQ(url.whole_option("size", {1, 17}), 17);
-  EXPECT_EQ(url.duration_option("deadline"), 90'000'000'000);
-  EXPECT_EQ(url.word_option("time", {"server", "client"}), 1U);
-  EXPECT_FALSE(url.yes_no_option("verify", true));
-  EXPECT_NO_THROW(url.finish());
-}
-
-TEST(StoreUrl, KnowsWhichOptionsAreMissing) {
-  StoreUrl url("x:");
-  EXPECT_EQ(url.text_option("text"), std::nullopt);
-  EXPECT_EQ(url.whole_option("size"), std::nullopt);
-  EXPECT_EQ(url.duration_option("deadline"), std::nullopt);
-  EXPECT_EQ(url.word_option("time", {"server"}), std::nullopt);
-  EXPECT_TRUE(url.yes_no_option("verify", true));
-}
-
 TEST(StoreUrl, SaysWhatIsWrong) {
   struct Wrong {
     const char* url;
@@ -114,26 +93,6 @@ TEST(StoreUrl, SaysWhatIsWrong) {
   }
 }
 
-TEST(StoreUrl, SaysWhatIsWrongWithAnOption) {
-  StoreUrl url("x:?size=5k&big=18&deadline=10&late=1h&never=0ms&time=utc&verify=maybe");
-  EXPECT_EQ(error_of([&] {
-              url.whole_option("size", {2, 9});
-            }),
-            "store 'x:': size is a whole number from 2 to 9");
-  EXPECT_THAT(error_of([&] { url.whole_option("big", {1, 17}); }), HasSubstr("from 1 to 17"));
-  const OptionRange range{1'000'000, 60'000'000'000};
-  for (const auto* name : {"deadline", "late", "never"}) {
-    EXPECT_THAT(error_of([&] { url.duration_option(name, range); }),
-                HasSubstr(std::string(name) + " is a duration, as 10ms or 1m30s, from 1ms to 1m"));
-  }
-  EXPECT_THAT(error_of([&] {
-                url.word_option("time", {"server", "client"});
-              }),
-              HasSubstr("time is server or client"));
-  EXPECT_THAT(error_of([&] { url.yes_no_option("verify", true); }),
-              HasSubstr("verify is no or yes"));
-}
-
 TEST(StoreUrl, RejectsUnknownOptions) {
   StoreUrl url("x:?a=1&b=2");
   EXPECT_THAT(error_of([&] { url.finish(); }), HasSubstr("there is no option 'a'; there are none"));
@@ -167,21 +126,6 @@ TEST(StoreUrl, ShowsNoPassword) {
   EXPECT_EQ(StoreUrl("unix://u:p@/a?password=hunter2").text(), "unix://u:***@/a?password=***");
   EXPECT_EQ(StoreUrl("r://u:p@h/a?sentinel_user=s&sentinel_password=hunter2").text(),
             "r://u:***@h/a?sentinel_user=s&sentinel_password=***");
-}
-
-// Any text is parsed or rejected, without a crash.
-RC_GTEST_PROP(StoreUrl, ParsesOrRejectsAnyText, ()) {
-  const auto pieces = *rc::gen::container<std::vector<std::string>>(rc::gen::element<std::string>(
-      "r", ":", "//", "@", "/", "?", "&", "=", "%", "%41", "[", "]", ",", "1", "x", "\n"));
-  std::string text;
-  for (const auto& piece : pieces) text += piece;
-  try {
-    const StoreUrl url(text);
-    RC_ASSERT(!url.hosts(1).empty() || url.hosts(1).empty());
-    RC_ASSERT(url.password().empty() || url.text().find("***") != std::string::npos);
-  } catch (const StoreError& error) {
-    RC_ASSERT(std::string_view(error.what()).starts_with("store"));
-  }
 }
 
 }  // namespace
