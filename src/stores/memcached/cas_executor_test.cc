@@ -392,8 +392,11 @@ TEST_F(CasExecutorTest, OnlyAMemcachedWithMetaCommandsIsUsed) {
   EXPECT_EQ(connection().on_handshake_reply(0, "VERSION 1.6.9\r\n"),
             "memcached a:1 says 'VERSION 1.6.9' to 'version': it has to be memcached 1.6.13 or "
             "later, with room for a connection");
-  for (const std::string_view older : {"VERSION 1.6.12\r\n", "VERSION 1.5.22\r\n", "ERROR\r\n"}) {
-    EXPECT_TRUE(connection().on_handshake_reply(0, older).has_value()) << older;
+  for (const std::string_view other :
+       {"VERSION 1.6.12\r\n", "VERSION 1.5.22\r\n", "VERSION \r\n", "VERSION 1.7\r\n",
+        "VERSION 1.7.\r\n", "VERSION -1.7.0\r\n", "VERSION proxy 1.6.38\r\n",
+        "VERSION 1.6.99999999999\r\n", "ERROR\r\n", ""}) {
+    EXPECT_TRUE(connection().on_handshake_reply(0, other).has_value()) << other;
   }
   EXPECT_THAT(connection().on_handshake_reply(1, "ERROR\r\n").value_or(""),
               HasSubstr("memcached a:1 says 'ERROR' to a meta command"));

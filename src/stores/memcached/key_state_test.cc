@@ -1,7 +1,6 @@
 #include "stores/memcached/key_state.h"
 
 #include <gtest/gtest.h>
-#include <rapidcheck/gtest.h>
 
 #include <limits>
 
@@ -55,33 +54,6 @@ std::string blocked(const Limit& limit) {
   return value_of(state);
 }
 
-TEST(KeyState, AResetLeavesNothing) {
-  const Limit limit("token_bucket 5/1s");
-  KeyState state;
-  ASSERT_TRUE(state.read(spent(limit), limit.definition()));
-  Request reset = take(limit);
-  reset.operation = Operation::kReset;
-  EXPECT_EQ(state.decide(reset, kStateNow).remaining, 5);
-  EXPECT_TRUE(state.changed());
-  EXPECT_TRUE(state.is_gone());
-  EXPECT_EQ(state.decide(take(limit, 2), kStateNow).remaining, 3);
-  EXPECT_FALSE(state.is_gone());
-}
-
-TEST(KeyState, KeepsItsStateUnderOtherNumbers) {
-  KeyState state;
-  const Limit before("fixed_window 5/1s");
-  const Limit after("fixed_window 8/1s");
-  const Limit another("fixed_window 8/2s");
-  ASSERT_TRUE(state.read(spent(before), after.definition()));
-  EXPECT_EQ(state.decide(take(after, 0), kStateNow).remaining, 7);
-  // It cannot go on from what was counted by other windows, which stays until it takes something.
-  EXPECT_EQ(state.decide(take(another, 0), kStateNow).remaining, 8);
-  EXPECT_EQ(state.decide(take(before, 0), kStateNow).remaining, 4);
-  EXPECT_EQ(state.decide(take(another), kStateNow).remaining, 7);
-  EXPECT_EQ(state.decide(take(before, 0), kStateNow).remaining, 5);
-}
-
 TEST(KeyState, RefusesDamagedValues) {
   for (const auto& expression : kExpressions) {
     const Limit limit(expression);
@@ -125,14 +97,6 @@ TEST(KeyState, RefusesAWindowThatStartsAfterTheEndOfTime) {
   }
 }
 
-// Whatever the bytes: a state or a refusal.
-RC_GTEST_PROP(KeyStateProperty, AnyBytesAreReadOrRefused, (const std::string& bytes)) {
-  const Limit limit(*rc::gen::elementOf(kExpressions));
-  KeyState state;
-  state.read(bytes, limit.definition());
-  RC_ASSERT(state.decide(take(limit, 0), kStateNow).allowed);
-}
-
 // A key of one limit whose state travels through its value at each step.
 class KeyValue : public testing::Test {
  protected:
@@ -162,40 +126,27 @@ class KeyValue : public testing::Test {
   std::string value_;  // Empty: there is none.
 };
 
-// As in memory, which forgets the key as a whole where the limit becomes another.
-TEST_F(KeyValue, ABlockIsForgottenWithAStateThatTheLimitCannotRead) {
+// Several requests are judged on one value: one of another limit that changes nothing ends no
+// block.
+TEST_F(KeyValue, ABlockGoesOnlyWhenItsStateDoes) {
   const Limit window("fixed_window 5/1h");
   const Limit bucket("token_bucket 7/1h");
   ask(window, Operation::kTake);
   block(window, 10 * kSecondNs);
-  const std::string before = value_;
-  // A peek, and a refund that refunds nothing, leave the block.
-  EXPECT_EQ(ask(bucket, Operation::kTake, 0).remaining, 7);
-  EXPECT_EQ(ask(bucket, Operation::kRefund).remaining, 7);
-  EXPECT_EQ(value_, before);
+  for (const Operation operation : {Operation::kTake, Operation::kRefund}) {
+    KeyState state;
+    ASSERT_TRUE(state.read(value_, window.definition()));
+    Request nothing = take(bucket, operation == Operation::kTake ? 0 : 1);
+    nothing.operation = operation;
+    EXPECT_EQ(state.decide(nothing, kStateNow).remaining, 7);
+    EXPECT_FALSE(state.changed());
+    EXPECT_FALSE(state.decide(take(window), kStateNow).allowed);
+  }
   EXPECT_FALSE(ask(Limit("fixed_window 9/1h"), Operation::kTake).allowed);
-  EXPECT_EQ(ask(bucket, Operation::kTake).remaining, 6);
-  EXPECT_EQ(value_[0], 1);
-  EXPECT_EQ(ask(window, Operation::kTake).remaining, 4);
-  // A block that is asked for lasts no longer than it says, and goes, too, though it is around
-  // nothing.
-  value_ = before;
+  // A block that is asked for lasts no longer than it says, though it is around nothing.
   EXPECT_EQ(block(bucket, kSecondNs).reset_after.count(), kSecondNs);
   EXPECT_EQ(ask(bucket, Operation::kTake).retry_after.count(), kSecondNs);
   EXPECT_EQ(ask(window, Operation::kTake).remaining, 4);
-}
-
-// Several are judged on one value: one of another limit that changes nothing ends no block.
-TEST_F(KeyValue, APeekLeavesABlockToTheNextRequest) {
-  const Limit window("fixed_window 5/1h");
-  const Limit bucket("token_bucket 7/1h");
-  ask(window, Operation::kTake);
-  block(window, 10 * kSecondNs);
-  KeyState state;
-  ASSERT_TRUE(state.read(value_, window.definition()));
-  EXPECT_EQ(
-      state.decide({.limit = &bucket.definition(), .key = "k", .cost = 0}, kStateNow).remaining, 7);
-  EXPECT_FALSE(state.decide({.limit = &window.definition(), .key = "k"}, kStateNow).allowed);
 }
 
 TEST_F(KeyValue, AStateLivesAsLongAsItsBlock) {

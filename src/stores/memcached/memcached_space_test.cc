@@ -1,9 +1,6 @@
 #include "stores/memcached/memcached_space.h"
 
 #include <gtest/gtest.h>
-#include <rapidcheck/gtest.h>
-
-#include <algorithm>
 
 #include "sluice/limit.h"
 
@@ -48,27 +45,6 @@ TEST(MemcachedSpace, TheLongestKeyIsNotHashed) {
   const std::string front = "sluice:login:";
   EXPECT_EQ(name(std::string(kMaxKeyBytes - front.size(), 'k')).size(), kMaxKeyBytes);
   EXPECT_TRUE(name(std::string(kMaxKeyBytes - front.size() + 1, 'k')).starts_with("sluice::"));
-}
-
-TEST(MemcachedSpace, ALongLimitIsHashedToo) {
-  std::string expression = "token_bucket 5/1s";
-  for (int i = 0; i < 7; ++i) expression += " & sliding_window 1000/1h30m5s precision=60s";
-  const MemcachedSpace space("sluice", Limit(expression).definition());
-  std::string text;
-  space.name_of("k", text);
-  EXPECT_TRUE(text.starts_with("sluice::"));
-}
-
-RC_GTEST_PROP(MemcachedSpaceProperty, EveryKeyHasANameThatServersTake, (const std::string& key)) {
-  const std::string text = name(key);
-  RC_ASSERT(text.size() <= kMaxKeyBytes);
-  RC_ASSERT(std::ranges::all_of(text, [](char c) { return c > ' ' && c <= '~'; }));
-}
-
-RC_GTEST_PROP(MemcachedSpaceProperty, NoTwoKeysShareAName,
-              (const std::string& key, const std::string& other)) {
-  RC_PRE(key != other);
-  RC_ASSERT(name(key) != name(other));
 }
 
 TEST(MemcachedSpace, NoReadableKeyLooksLikeAHash) {

@@ -94,18 +94,6 @@ TEST(MetaProtocol, TheHandshakeIsAnsweredByTwoLines) {
   }
 }
 
-TEST(MetaProtocol, ReadsVersions) {
-  EXPECT_EQ(read_version("VERSION 1.6.9\r\n"), (Version{1, 6, 9}));
-  EXPECT_EQ(read_version("VERSION 1.6.38_1\r\n"), (Version{1, 6, 38}));
-  EXPECT_EQ(read_version("VERSION 2.0.0-beta3 another's\r\n"), (Version{2, 0, 0}));
-  EXPECT_LT((Version{1, 6, 9}), (Version{1, 6, 13}));
-  for (const std::string_view text :
-       {"", "ERROR\r\n", "VERSION \r\n", "VERSION 1.6\r\n", "VERSION 1.6.\r\n",
-        "VERSION -1.6.9\r\n", "VERSION proxy 1.6.38\r\n", "VERSION 1.6.99999999999\r\n"}) {
-    EXPECT_EQ(read_version(text), std::nullopt) << text;
-  }
-}
-
 TEST(MetaProtocol, RefusesWhatIsNoFrame) {
   for (const std::string& text : {std::string("\n"), std::string("HD\n"), std::string("VA x\r\n"),
                                   std::string("VA\r\n"), std::string("VA 2 O1\r\nabcd"),
@@ -143,22 +131,6 @@ TEST(Expiry, KeepsAValueForItsLifetimeOrAsLongAsAServerCan) {
   EXPECT_EQ(kept_until(kLastExpiry * kSecondNs - kExpiryNow - 1, kExpiryNow),
             kLastExpiry * kSecondNs);
   EXPECT_EQ(kept_until(kSecondNs, kEndOfTime - 1), kLastExpiry * kSecondNs);
-}
-
-// Whatever bytes come: no more is taken than there is, and reading ends.
-RC_GTEST_PROP(MetaProtocolProperty, AnyBytesAreReadOrRefused, ()) {
-  const auto piece = rc::gen::element<std::string>("VA 3 c1 O0\r\nabc\r\n", "HD O1\r\n", "MN\r\n",
-                                                   "VA ", "7\r\n", "\r\n", "x", "O", "EN\r\n");
-  std::string text;
-  for (const auto& one : *rc::gen::container<std::vector<std::string>>(piece)) text += one;
-  MetaFraming framing = after_handshake();
-  const std::size_t bytes = framing.reply_bytes(text);
-  if (bytes == 0 || bytes == Framing::kMalformed) return;
-  RC_ASSERT(bytes <= text.size());
-  std::string_view unread = std::string_view(text).substr(0, bytes);
-  std::size_t replies = 0;
-  while (take_reply(unread)) ++replies;
-  RC_ASSERT(replies <= bytes);
 }
 
 }  // namespace
