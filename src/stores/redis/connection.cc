@@ -6,6 +6,7 @@
 
 #include "core/read_number.h"
 #include "stores/redis/redis_space.h"
+#include "stores/redis/script_call.h"
 
 namespace sluice::redis {
 namespace {
@@ -13,9 +14,18 @@ namespace {
 // The most requests examined for one call, since those of other slots are passed over.
 constexpr std::size_t kMaxLookedAt = 512;
 
-// On a cluster a call has one slot, so that many calls are needed to keep a node busy.
-std::size_t max_in_flight(const RedisOptions& options) {
-  return options.topology == Topology::kCluster ? 64 : 2;
+// A subscriber's connection that does not answer a command within this time is given up. The
+// Subscriber sends a PING as often (kBeat).
+constexpr std::chrono::milliseconds kSubscriberSilence{1'000};
+
+// Whether the reply to ROLE or HELLO says so. (An error says nothing: the client may lack the
+// right to ask.)
+bool is_replica(const Reply& reply) {
+  const std::vector<Reply>& words = reply.elements;
+  if (words.empty()) return false;
+  if (words[0].text == "slave") return true;
+  const auto role = std::ranges::find(words, "role", &Reply::text);
+  return words.end() - role > 1 && role[1].text == "replica";
 }
 
 }  // namespace
@@ -26,6 +36,8 @@ class Connection::Control final : public Command {
   Control(Connection& connection, std::string command, Answer answer)
       : connection_(connection), command_(std::move(command)), answer_(std::move(answer)) {}
 
+  std::size_t bytes() const { return command_.size(); }
+  std::size_t replies() const override { return answer_ ? 1 : 0; }
   void write(std::string& output) override { output += command_; }
   void on_reply(std::string_view reply) override {
     const std::optional<Reply> tree = read_reply(reply);
@@ -33,7 +45,9 @@ class Connection::Control final : public Command {
     connection_.reconnect(connection_.name() + kNotToThis);
     answer_(nullptr);
   }
-  void on_lost(Loss, std::string_view) override { answer_(nullptr); }
+  void on_lost(Loss, std::string_view) override {
+    if (answer_) answer_(nullptr);
+  }
 
   // After such a reply, no later one can be trusted.
   static constexpr const char* kNotToThis = " sent a reply that is not to what it was asked";
@@ -87,19 +101,70 @@ class Connection::Call final : public Command {
 
 Connection::Connection(const RedisOptions& options, RemoteWorker& worker, Purpose purpose,
                        const Endpoint& endpoint, ConnectionListener& listener)
-    : RedisPipelineUser(options, purpose, "redis " + endpoint.text()),
-      options_(options),
+    : options_(options),
       worker_(worker),
       purpose_(purpose),
       endpoint_(endpoint),
-      health_(name(), options.deadline,
-              purpose == Purpose::kSentinel ? nullptr : &worker.monitor()),
+      health_("redis " + endpoint.text(), options.deadline,
+              decides() ? &worker.monitor() : nullptr),
       listener_(listener),
       next_number_(std::random_device{}()),
       clock_("the clock of " + name()),
-      pipeline_(worker.context(), health_.pipeline_options(endpoint, max_in_flight(options)),
-                *this) {
+      pipeline_(worker.context(), pipeline_options(), *this) {
+  make_handshake();
   pipeline_.start();
+}
+
+// On a cluster a call has one slot, so that many calls are needed to keep a node busy.
+PipelineOptions Connection::pipeline_options() const {
+  const std::size_t max_in_flight = options_.topology == Topology::kCluster ? 64 : 2;
+  PipelineOptions options = health_.pipeline_options(endpoint_, max_in_flight);
+  if (purpose_ == Purpose::kSubscriber) options.silence_timeout = kSubscriberSilence;
+  return options;
+}
+
+void Connection::make_handshake() {
+  const bool is_sentinel = purpose_ == Purpose::kSentinel;
+  const Wanted role = purpose_ == Purpose::kPrimary ? Wanted::kPrimary : Wanted::kAnything;
+  const std::string& user = is_sentinel ? options_.sentinel_user : options_.user;
+  const std::string& password = is_sentinel ? options_.sentinel_password : options_.password;
+  if (!user.empty()) {
+    add_to_handshake(Wanted::kNoError, {"AUTH", user, password});
+  } else if (!password.empty()) {
+    add_to_handshake(Wanted::kNoError, {"AUTH", password});
+  }
+  if (decides() && options_.database != 0) {
+    add_to_handshake(Wanted::kNoError, {"SELECT", std::to_string(options_.database)});
+  }
+  // Before commands that may be refused: the first reply to a client without access says so.
+  add_to_handshake(Wanted::kNoError, {"PING"});
+  // A server that knows users knows HELLO, too, which every user may send, and which tells the role
+  // of the server. CLIENT SETNAME and ROLE may be refused, and the refusal would be in the server's
+  // log of security events.
+  if (user.empty()) {
+    add_to_handshake(Wanted::kAnything, {"CLIENT", "SETNAME", "sluice"});
+    if (role == Wanted::kPrimary) add_to_handshake(role, {"ROLE"});
+  } else {
+    add_to_handshake(role, {"HELLO", "2", "SETNAME", "sluice"});
+  }
+  if (decides()) add_to_handshake(Wanted::kNoError, {"SCRIPT", "LOAD", script_text()});
+}
+
+void Connection::add_to_handshake(Wanted wanted, std::initializer_list<std::string_view> command) {
+  wanted_.push_back(wanted);
+  append_command(handshake_, command);
+}
+
+std::optional<std::string> Connection::on_handshake_reply(std::size_t i, std::string_view reply) {
+  const Wanted wanted = wanted_.at(i);
+  if (wanted == Wanted::kAnything) return std::nullopt;
+  if (wanted == Wanted::kPrimary) {
+    const auto role = read_reply(reply);
+    if (!role || !is_replica(*role)) return std::nullopt;
+    return name() + " is a replica, not the primary";
+  }
+  if (reply.front() != '-') return std::nullopt;
+  return name() + ": " + std::string(without_arguments(error_text(reply)));
 }
 
 Connection::~Connection() {
@@ -116,6 +181,7 @@ void Connection::fail_waiting(std::string_view why) {
 // An Answer may call add_control() again: that new command must not fail with these.
 void Connection::fail_controls() {
   const auto lost = std::exchange(controls_, {});
+  unsent_control_bytes_ = 0;
   for (const auto& control : lost) control->on_lost(Loss::kUnsent, {});
 }
 
@@ -131,6 +197,7 @@ void Connection::add(PendingRequest& request, bool asking) {
 }
 
 void Connection::add_control(std::string command, Answer answer) {
+  unsent_control_bytes_ += command.size();
   controls_.push_back(std::make_unique<Control>(*this, std::move(command), std::move(answer)));
 }
 
@@ -154,8 +221,9 @@ void Connection::return_waiting(RequestList& list) {
 
 std::unique_ptr<Command> Connection::next_command() {
   if (!controls_.empty()) {
-    std::unique_ptr<Command> first = std::move(controls_.front());
+    std::unique_ptr<Control> first = std::move(controls_.front());
     controls_.pop_front();
+    unsent_control_bytes_ -= first->bytes();
     return first;
   }
   // Calls that were sent before the script was loaded again will fail with NOSCRIPT too, all before
@@ -252,7 +320,8 @@ void Connection::on_error(Call& call, std::string_view text) {
   if (kind == Kind::kLoading || kind == Kind::kNoAuth) reconnect(name() + ": " + std::string(text));
   if (kind == Kind::kNoScript && !loads_script_) {
     loads_script_ = true;
-    add_control(script_load_command(), [this](const Reply*) { loads_script_ = false; });
+    add_control(command_of({"SCRIPT", "LOAD", script_text()}),
+                [this](const Reply*) { loads_script_ = false; });
   }
   listener_.on_error(*this, text);
   // If the user has no permission for some key of several, send each alone: then only that one
@@ -295,9 +364,7 @@ void Connection::compare_clocks() {
 
 void Connection::on_up() {
   health_.on_up();
-  if (options_.client_time && !options_.virtual_time && purpose_ != Purpose::kSentinel) {
-    compare_clocks();
-  }
+  if (options_.client_time && !options_.virtual_time && decides()) compare_clocks();
   listener_.on_up(*this);
 }
 

@@ -3,13 +3,14 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "net/request_pipeline.h"
-#include "stores/redis/handshake.h"
 #include "stores/redis/redis_options.h"
 #include "stores/redis/resp.h"
 #include "stores/redis/script_call.h"
@@ -20,7 +21,7 @@ namespace sluice::redis {
 
 class Connection;
 
-/// Learns what happens to a connection and its requests: the RedisRouter.
+/// Learns what happens to a connection and its requests: the RedisRouter, or the Subscriber.
 class ConnectionListener {
  public:
   virtual ~ConnectionListener() = default;
@@ -30,19 +31,28 @@ class ConnectionListener {
   /// The server has answered a call with the error `text`, or one of its requests with READONLY.
   /// What that says of the routes holds for the next requests. Called before on_refused(), and for
   /// a call even if none of its requests is left.
-  virtual void on_error(Connection& connection, std::string_view text) = 0;
+  virtual void on_error(Connection& /*connection*/, std::string_view /*text*/) {}
   /// The server has refused the request with the error `text` and has not executed it. The
   /// connection has forgotten it: the listener decides what happens to it. The caller of a late
   /// request has been answered, so it is not sent again.
-  virtual void on_refused(PendingRequest& request, Connection& connection,
-                          std::string_view text) = 0;
+  virtual void on_refused(PendingRequest& /*request*/, Connection& /*connection*/,
+                          std::string_view /*text*/) {}
+  /// As PipelineUser::on_push(), of a subscriber's connection.
+  virtual bool on_push(Connection& /*connection*/, std::string_view /*reply*/) { return false; }
 };
 
 /// One connection to one server. Requests that arrive while calls are in flight wait in queue_;
 /// when the pipeline asks for the next command, next_command() puts as many of them as fit into one
 /// call of the script. Used only by the thread that leads the worker.
-class Connection final : public RedisPipelineUser {
+class Connection final : public PipelineUser {
  public:
+  enum class Purpose : std::uint8_t {
+    kNode,        ///< Decisions, of a node of a cluster, which redirects if it is a replica.
+    kPrimary,     ///< Decisions, of a server that must not be a replica.
+    kSubscriber,  ///< Receives published messages.
+    kSentinel,    ///< A sentinel, with a user of its own; it has no database and runs no script.
+  };
+
   /// A request that is redirected, or finds no script, more often than this fails.
   static constexpr int kMaxTries = 5;
 
@@ -68,8 +78,11 @@ class Connection final : public RedisPipelineUser {
   /// server (an ASK redirection), so the call is preceded by ASKING.
   void add(PendingRequest& request, bool asking = false);
   /// Sends a command other than a call of the script, such as CLUSTER SLOTS, SENTINEL or SCAN, at
-  /// the next flush().
+  /// the next flush(). Without an `answer`, one that has no reply, as SUBSCRIBE: what the server
+  /// says of it is pushed.
   void add_control(std::string command, Answer answer);
+  /// The bytes of those that are not sent yet.
+  std::size_t unsent_control_bytes() const { return unsent_control_bytes_; }
 
   /// When the call that carries this request was sent, or the oldest command in flight.
   std::optional<RemoteWorker::Clock::time_point> sent_at(const PendingRequest& request) const;
@@ -79,6 +92,8 @@ class Connection final : public RedisPipelineUser {
   /// can answer.
   void return_waiting(RequestList& list);
 
+  /// The beginning of error sentences: "redis 127.0.0.1:6379".
+  const std::string& name() const { return health_.server(); }
   bool is_up() const { return pipeline_.is_up(); }
   /// Whether the circuit breaker is open: see ServerHealth.
   bool is_broken() const { return health_.is_broken(); }
@@ -87,13 +102,31 @@ class Connection final : public RedisPipelineUser {
   const std::string& late_error() const { return health_.late_error(); }
 
   std::unique_ptr<Command> next_command() override;
+  std::string handshake() override { return handshake_; }
+  std::size_t handshake_replies() override { return wanted_.size(); }
+  std::optional<std::string> on_handshake_reply(std::size_t i, std::string_view reply) override;
+  std::unique_ptr<Framing> make_framing() override { return std::make_unique<RespFraming>(); }
   void on_up() override;
   void on_down(std::string_view why) override;
+  bool on_push(std::string_view reply) override {
+    return purpose_ == Purpose::kSubscriber && listener_.on_push(*this, reply);
+  }
 
  private:
   class Call;
   class Control;
 
+  /// The reply that is wanted to a command of the handshake.
+  enum class Wanted : std::uint8_t {
+    kNoError,
+    kAnything,
+    kPrimary,  ///< Anything but the role of a replica.
+  };
+
+  bool decides() const { return purpose_ == Purpose::kNode || purpose_ == Purpose::kPrimary; }
+  PipelineOptions pipeline_options() const;
+  void make_handshake();
+  void add_to_handshake(Wanted wanted, std::initializer_list<std::string_view> command);
   std::unique_ptr<Call> next_call(RequestList& from);
   void fill(Call& call, RequestList& from);
   void on_reply(Call& call, std::string_view reply);
@@ -111,11 +144,14 @@ class Connection final : public RedisPipelineUser {
   const Endpoint endpoint_;
   ServerHealth health_;
   ConnectionListener& listener_;
+  std::string handshake_;
+  std::vector<Wanted> wanted_;  // One for each command of the handshake.
 
   RequestList queue_;
   RequestList again_;   // Sent before queue_: the server has not executed them the first time.
   RequestList asking_;  // Sent first, after an ASKING.
   std::deque<std::unique_ptr<Control>> controls_;  // To be sent.
+  std::size_t unsent_control_bytes_ = 0;           // Of these.
   bool loads_script_ = false;                      // The script is being loaded again.
   // The number of the next call, which its reply repeats. Connections begin at random numbers.
   std::uint32_t next_number_;

@@ -10,8 +10,8 @@
 namespace sluice::redis {
 namespace {
 
-// How often the connection is looked at: a server that does not answer a PING in that time is given
-// up. Without a watch for so many times, so is the connection.
+// How often the connection is looked at, and a PING is sent. Without a watch for so many times, it
+// is closed.
 constexpr std::chrono::milliseconds kBeat{1'000};
 constexpr int kIdleBeats = 10;
 // While no server is known.
@@ -20,22 +20,6 @@ constexpr std::chrono::milliseconds kLookAgain{50};
 constexpr std::size_t kMaxUnsentBytes = std::size_t{32} << 20;
 
 }  // namespace
-
-// SUBSCRIBE and UNSUBSCRIBE, which are answered like messages, and perhaps a PING, which has a
-// reply.
-class Subscriber::TextCommand final : public Command {
- public:
-  TextCommand(std::string text, std::size_t replies) : text_(std::move(text)), replies_(replies) {}
-
-  std::size_t replies() const override { return replies_; }
-  void write(std::string& output) override { output += text_; }
-  void on_reply(std::string_view) override {}
-  void on_lost(Loss, std::string_view) override {}
-
- private:
-  const std::string text_;
-  const std::size_t replies_;
-};
 
 // What a watch and the subscriber share. The subscriber finds out later that the watch is gone.
 struct Subscriber::Listener {
@@ -66,7 +50,7 @@ class Subscriber::Handle final : public Watch {
 };
 
 Subscriber::Subscriber(const RedisOptions& options, RemoteWorker& worker, RedisRouter& router)
-    : RedisPipelineUser(options, Purpose::kSubscriber, "redis"),
+    : options_(options),
       worker_(worker),
       router_(router),
       beat_(worker.context(), [this] { beat(); }),
@@ -95,7 +79,7 @@ void Subscriber::add(const std::shared_ptr<Listener>& listener) {
   if (channel.is_confirmed) return listener->call();
   if (is_new) tell("SUBSCRIBE", listener->channel);
   work_.set(true);
-  if (!pipeline_ && !beat_.is_set()) beat();
+  if (!connection_ && !beat_.is_set()) beat();
 }
 
 // Forgets the channel's watches that have gone.
@@ -121,59 +105,46 @@ void Subscriber::forget_all_gone() {
 
 // Without a connection nothing is sent: on_up() subscribes to all channels.
 void Subscriber::tell(std::string_view command, const std::string& channel) {
-  if (!pipeline_ || !pipeline_->is_up()) return;
-  append_command(unsent_, {command, channel});
-  if (unsent_.size() > kMaxUnsentBytes) return pipeline_->reconnect("redis does not receive");
-  pipeline_->flush();
+  if (!connection_ || !connection_->is_up()) return;
+  if (connection_->unsent_control_bytes() > kMaxUnsentBytes) {
+    return connection_->reconnect(connection_->name() + " does not receive");
+  }
+  connection_->add_control(command_of({command, channel}), nullptr);
+  connection_->flush();
 }
 
 // Looks whether there is a connection, to the right server, and whether it is of use.
 void Subscriber::beat() {
   forget_all_gone();
-  const bool is_up = pipeline_ && pipeline_->is_up();
+  const bool is_up = connection_ && connection_->is_up();
   idle_beats_ = channels_.empty() ? idle_beats_ + 1 : 0;
-  if (channels_.empty() && (!is_up || idle_beats_ == kIdleBeats)) return pipeline_.reset();
+  if (channels_.empty() && (!is_up || idle_beats_ == kIdleBeats)) return connection_.reset();
   beat_.set(kBeat);
   // Any server sends all messages.
   const std::vector<Connection*> servers = router_.servers();
-  const auto is_there = [this](const Connection* one) { return one->endpoint() == endpoint_; };
+  const auto is_used = [this](const Endpoint& endpoint) {
+    return connection_ && connection_->endpoint() == endpoint;
+  };
   if (servers.empty()) {
     if (!is_up) beat_.set(kLookAgain);
-  } else if (is_up && std::ranges::any_of(servers, is_there)) {
-    pings_ = true;
-    pipeline_->flush();
+  } else if (is_up && std::ranges::any_of(servers, is_used, &Connection::endpoint)) {
+    connection_->add_control(command_of({"PING"}), [](const Reply*) {});
+    connection_->flush();
   } else {
     const auto up = std::ranges::find_if(servers, &Connection::is_up);
     const Endpoint& next = (up != servers.end() ? *up : servers.front())->endpoint();
-    if (!pipeline_ || next != endpoint_) open(next);
+    if (is_used(next)) return;
+    confirm_none();
+    connection_.emplace(options_, worker_, Connection::Purpose::kSubscriber, next, *this);
   }
 }
 
-void Subscriber::open(const Endpoint& endpoint) {
-  endpoint_ = endpoint;
-  confirm_none();
-  PipelineOptions options{.endpoint = endpoint};
-  options.silence_timeout = kBeat;
-  pipeline_.emplace(worker_.context(), std::move(options), *this);
-  pipeline_->start();
-}
-
-std::unique_ptr<Command> Subscriber::next_command() {
-  std::string text = std::exchange(unsent_, {});
-  const bool pings = std::exchange(pings_, false);
-  if (pings) append_command(text, {"PING"});
-  if (text.empty()) return nullptr;
-  return std::make_unique<TextCommand>(std::move(text), pings ? 1 : 0);
-}
-
-void Subscriber::on_up() {
-  unsent_.clear();
+void Subscriber::on_up(Connection& /*connection*/) {
   for (const auto& [name, channel] : channels_) tell("SUBSCRIBE", name);
 }
 
 // Another server may be of more use.
-void Subscriber::on_down(std::string_view) {
-  pings_ = false;
+void Subscriber::on_down(Connection& /*connection*/, std::string_view /*why*/) {
   confirm_none();
   beat_.set({});
 }
@@ -184,11 +155,11 @@ void Subscriber::confirm_none() {
 
 // A user may have no right to a channel, and a proxy may know no channels: what watches asks from
 // time to time all the same. Once a script has ended, a new connection subscribes again.
-bool Subscriber::on_push(std::string_view reply) {
+bool Subscriber::on_push(Connection& connection, std::string_view reply) {
   if (reply.front() == '-') {
     const std::string_view error = error_text(reply);
     const bool is_busy = read_server_error(error).kind == ServerError::Kind::kBusy;
-    if (is_busy) pipeline_->reconnect(name() + ": " + std::string(error));
+    if (is_busy) connection.reconnect(connection.name() + ": " + std::string(error));
     return true;
   }
   const std::optional<Reply> tree = read_reply(reply);

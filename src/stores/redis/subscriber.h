@@ -11,8 +11,7 @@
 #include <vector>
 
 #include "core/store.h"
-#include "net/request_pipeline.h"
-#include "stores/redis/handshake.h"
+#include "stores/redis/connection.h"
 #include "stores/redis/redis_options.h"
 #include "stores/redis/redis_router.h"
 #include "stores/remote/remote_worker.h"
@@ -29,7 +28,7 @@ namespace sluice::redis {
 ///
 /// Used only by the thread that leads the worker, except the constructor and watch(). Destroyed
 /// after the worker has stopped.
-class Subscriber final : public RedisPipelineUser {
+class Subscriber final : public ConnectionListener {
  public:
   /// The most bytes of the watches: each counts as its channel's name and kBytesBeside.
   static constexpr std::size_t kMaxBytes = std::size_t{16} << 20;
@@ -42,15 +41,13 @@ class Subscriber final : public RedisPipelineUser {
   /// destructor waits for a call of `released` that another thread makes.
   std::unique_ptr<Watch> watch(std::string channel, std::function<void()> released);
 
-  std::unique_ptr<Command> next_command() override;
-  void on_up() override;
-  void on_down(std::string_view why) override;
-  bool on_push(std::string_view reply) override;
+  void on_up(Connection& connection) override;
+  void on_down(Connection& connection, std::string_view why) override;
+  bool on_push(Connection& connection, std::string_view reply) override;
 
  private:
   struct Listener;
   class Handle;
-  class TextCommand;
 
   static constexpr std::size_t kForgetAt = 16;
 
@@ -65,9 +62,9 @@ class Subscriber final : public RedisPipelineUser {
   void forget_all_gone();
   void tell(std::string_view command, const std::string& channel);
   void beat();
-  void open(const Endpoint& endpoint);
   void confirm_none();
 
+  const RedisOptions& options_;
   RemoteWorker& worker_;
   RedisRouter& router_;
   std::atomic<std::size_t> bytes_ = 0;
@@ -75,11 +72,7 @@ class Subscriber final : public RedisPipelineUser {
   IoTimer beat_;          // At its time beat() checks the connection, once a second.
   IoContext::Work work_;  // Set while there are channels.
   int idle_beats_ = 0;    // How many beats in a row there was no watch.
-
-  std::string unsent_;  // Commands that subscribe and unsubscribe.
-  bool pings_ = false;  // A PING is to be sent.
-  Endpoint endpoint_;
-  std::optional<RequestPipeline> pipeline_;
+  std::optional<Connection> connection_;
 };
 
 }  // namespace sluice::redis
