@@ -1,4 +1,5 @@
-// What is asked of servers: nothing that Redis 5 has not, and nothing beyond the documented rights.
+// What is asked of servers: nothing beyond the documented rights, which are for commands that Redis
+// 5 has.
 
 #include <gmock/gmock.h>
 
@@ -16,7 +17,6 @@
 #include "core/instant.h"
 #include "servers/await.h"
 #include "servers/redis_cluster.h"
-#include "servers/redis_sentinel.h"
 #include "testing/error_of.h"
 #include "testing/redis_limited.h"
 
@@ -34,7 +34,7 @@ std::set<std::string> commands_run(const RedisServer& server) {
   return names;
 }
 
-void ask_everything(RedisStore& store, Instant now) {
+void ask_everything(RedisStore& store) {
   for (const char* expression :
        {"token_bucket 5/1s", "leaky_bucket 5/1s queue=3", "fixed_window 5/1s",
         "fixed_window 5/1s anchor=first", "sliding_log 500/1h", "sliding_window 5/1s",
@@ -53,17 +53,17 @@ void ask_everything(RedisStore& store, Instant now) {
       request.operation = operation;
       for (int i = 0; i < 20; ++i) {
         request.permit = 1;
-        store.decide({&request, 1}, now, {&decision, 1});
+        store.decide({&request, 1}, kStoreTime, {&decision, 1});
       }
     }
     for (const auto operation : {Operation::kBlock, Operation::kReset}) {
       request.operation = operation;
-      store.decide({&request, 1}, now, {&decision, 1});
+      store.decide({&request, 1}, kStoreTime, {&decision, 1});
       EXPECT_TRUE(decision.allowed);
     }
     request.operation = Operation::kTake;
     if (!lends(limit.definition())) {
-      EXPECT_TRUE(store.decide_all({&request, 1}, now).allowed);
+      EXPECT_TRUE(store.decide_all({&request, 1}, kStoreTime).allowed);
     }
     std::binary_semaphore watched{0};
     const auto watch = store.watch(space, "k", [&] { watched.release(); });
@@ -73,83 +73,10 @@ void ask_everything(RedisStore& store, Instant now) {
   const Limit limit("sliding_log 5/1h");
   const auto space = store.open_space(limit.definition());
   const Request request{.limit = &limit.definition(), .space = space.get(), .key = "kept"};
-  const Instant first = now == kStoreTime ? store.now() : now;
+  const Instant first = store.now();
   for (const Instant at : {first, first + 1, first + 2, first + 3 * kHourNs}) {
     EXPECT_TRUE(store.decide_one(request, at).allowed);
   }
-}
-
-// In which version the commands have come; a server tells of those that it has itself.
-void expect_since_redis_5(const RedisServer& server, const std::set<std::string>& commands) {
-  for (const std::string& name : commands) {
-    const auto docs = server.client().ask({"COMMAND", "DOCS", name});
-    ASSERT_EQ(docs.elements.size(), 2U) << name;
-    const auto& fields = docs.elements[1].elements;
-    const auto since = std::find_if(fields.begin(), fields.end(),
-                                    [](const auto& field) { return field.text == "since"; });
-    ASSERT_NE(since, fields.end()) << name;
-    EXPECT_LE(std::stoi((since + 1)->text), 5) << name << " since " << (since + 1)->text;
-  }
-}
-
-TEST(RedisStore, AsksNothingThatRedis5HasNot) {
-  const RedisServer server({.password = "open-sesame"});
-  RedisOptions options = options_for(server);
-  options.password = "open-sesame";
-  options.database = 1;
-  options.virtual_time = true;
-  { ask_everything(*std::make_unique<RedisStore>(options), 1'000'000'000'000); }
-  const std::set<std::string> run = commands_run(server);
-  EXPECT_THAT(run, testing::IsSupersetOf({"evalsha", "script|load", "scan", "unlink", "auth"}));
-  // What the script itself calls is among what was run.
-  EXPECT_THAT(run,
-              testing::IsSupersetOf({"get", "set", "setrange", "del", "publish", "subscribe"}));
-  expect_since_redis_5(server, run);
-}
-
-// Also while a slot moves.
-TEST(RedisStore, AsksNothingOfAClusterThatRedis5HasNot) {
-  servers::RedisCluster cluster;
-  RedisOptions options{.topology = Topology::kCluster, .servers = {}, .deadline = 5s};
-  options.servers = {{.host = "127.0.0.1", .port = cluster.node(0).port()}};
-  const int slot = cluster.slot_of("sluice:test:{k}");
-  const servers::RedisCluster::SlotMove move{.slot = slot, .to = (cluster.owner_of(slot) + 1) % 3};
-  {
-    Limited limited(options, "fixed_window 5/24h");
-    ask_everything(limited.store(), kStoreTime);
-    cluster.begin_move(move);
-    EXPECT_EQ(limited.check("k").remaining, 4);  // After ASK.
-  }
-  std::set<std::string> run;
-  for (std::size_t i = 0; i < cluster.size(); ++i) run.merge(commands_run(cluster.node(i)));
-  EXPECT_THAT(run, testing::IsSupersetOf({"asking", "cluster|slots", "evalsha", "time"}));
-  expect_since_redis_5(cluster.node(0), run);
-}
-
-// A sentinel does not count what it runs, but says what each client has asked last.
-TEST(RedisStore, AsksNothingOfSentinelsThatRedis5HasNot) {
-  servers::RedisSentinel fleet;
-  RedisOptions options{.topology = Topology::kSentinel,
-                       .servers = {},
-                       .primary_name = servers::RedisSentinel::kMasterName,
-                       .deadline = 5s};
-  // Of several, the first that is up is asked.
-  options.servers = {{.host = "127.0.0.1", .port = fleet.sentinel(0).port()}};
-  RedisStore store(options);
-  ask_everything(store, kStoreTime);
-  std::set<std::string> asked;
-  std::istringstream clients(fleet.sentinel(0).command({"CLIENT", "LIST"}));
-  for (std::string client; std::getline(clients, client);) {
-    if (client.find(" name=sluice ") == std::string::npos) continue;
-    const std::size_t at = client.find(" cmd=") + 5;
-    asked.insert(client.substr(at, client.find(' ', at) - at));
-  }
-  EXPECT_THAT(asked, testing::Contains("sentinel|get-master-addr-by-name"));
-  // The handshake has PING and CLIENT SETNAME, as with all servers.
-  expect_since_redis_5(fleet.sentinel(0), asked);
-  const std::set<std::string> run = commands_run(fleet.first_primary());
-  EXPECT_THAT(run, testing::IsSupersetOf({"role", "evalsha", "ping", "client|setname"}));
-  expect_since_redis_5(fleet.first_primary(), run);
 }
 
 using Words = std::vector<std::string>;
@@ -178,6 +105,20 @@ void set_user(const RedisServer& server, const std::string& name, const Words& r
   EXPECT_EQ(server.command(command), "OK");
 }
 
+// The rights are for commands that Redis 5 has: a server tells of each since when it has been
+// there.
+void expect_since_redis_5(const RedisServer& server, const Words& rights) {
+  for (const std::string& right : rights) {
+    if (!right.starts_with('+')) continue;
+    const auto docs = server.client().ask({"COMMAND", "DOCS", right.substr(1)});
+    ASSERT_EQ(docs.elements.size(), 2U) << right;
+    const auto& fields = docs.elements[1].elements;
+    const auto since = std::ranges::find(fields, "since", &servers::Reply::text);
+    ASSERT_NE(since, fields.end()) << right;
+    EXPECT_LE(std::stoi((since + 1)->text), 5) << right << " since " << (since + 1)->text;
+  }
+}
+
 void expect_run(const std::set<std::string>& run, const Words& rights) {
   for (const std::string& right : rights) {
     if (right.starts_with('+')) EXPECT_THAT(run, testing::Contains(right.substr(1)));
@@ -191,32 +132,35 @@ RedisOptions options_of_user(const RedisServer& server) {
   return options;
 }
 
-// With these, nothing is refused, and each of them is for a command that is run.
+// With these, nothing is refused, and each of them is for a command that is run. (`replay` is
+// tested in tests/system/stores_test.py.)
 TEST(RedisStore, NeedsTheRightsThatAreDocumentedAndNoOthers) {
   const RedisServer server;
   set_user(server, "app", rights_and({}));
   RedisOptions options = options_of_user(server);
   options.database = 1;
   RedisStore store(options);
-  ask_everything(store, kStoreTime);
+  ask_everything(store);
   EXPECT_TRUE(is_connected(server));
   servers::await("the end of a subscription", [&] { return calls(server, "unsubscribe") > 0; });
   EXPECT_EQ(server.command({"ACL", "LOG"}), "");
   expect_run(commands_run(server), rights_and({}));
+  expect_since_redis_5(server, rights_and(documented("`replay` needs\n  `", '`')));
   EXPECT_THAT(server.command({"INFO", "keyspace"}), testing::HasSubstr("db1:keys="));
 }
 
 TEST(RedisStore, NeedsFurtherRightsWithAPasswordAlone) {
   const RedisServer server({.password = "password"});
   const Words further = documented("`redis://:password@host`, needs `", '`');
-  set_user(server, "default", {"-@all", "resetkeys", "resetchannels", "+acl", "+info"});
+  set_user(server, "default", {"-@all", "resetkeys", "resetchannels", "+acl", "+info", "+command"});
   set_user(server, "default", rights_and(further));
   RedisOptions options = options_for(server);
   options.password = "password";
   RedisStore store(options);
-  ask_everything(store, kStoreTime);
+  ask_everything(store);
   EXPECT_EQ(server.command({"ACL", "LOG"}), "");
   expect_run(commands_run(server), further);
+  expect_since_redis_5(server, further);
 }
 
 TEST(RedisStore, NeedsFurtherRightsOnACluster) {
@@ -228,7 +172,7 @@ TEST(RedisStore, NeedsFurtherRightsOnACluster) {
   RedisOptions options = options_of_user(cluster.node(0));
   options.topology = Topology::kCluster;
   Limited limited(options, "fixed_window 5/24h");
-  ask_everything(limited.store(), kStoreTime);
+  ask_everything(limited.store());
   const int slot = cluster.slot_of("sluice:test:{k}");
   cluster.begin_move({.slot = slot, .to = (cluster.owner_of(slot) + 1) % 3});
   EXPECT_EQ(limited.check("k").remaining, 4);
@@ -238,6 +182,7 @@ TEST(RedisStore, NeedsFurtherRightsOnACluster) {
     run.merge(commands_run(cluster.node(i)));
   }
   expect_run(run, further);
+  expect_since_redis_5(cluster.node(0), further);
 }
 
 TEST(RedisStore, NeedsTheDocumentedRightsOfASentinelsUser) {
@@ -246,7 +191,8 @@ TEST(RedisStore, NeedsTheDocumentedRightsOfASentinelsUser) {
       {.config = {"sentinel monitor it 127.0.0.1 " + std::to_string(primary.port()) + " 1"},
        .sentinel = true});
   set_user(sentinel, "app", {"on", ">secret"});
-  set_user(sentinel, "app", documented("a `sentinel_user` needs `", '`'));
+  const Words rights = documented("a `sentinel_user` needs `", '`');
+  set_user(sentinel, "app", rights);
   RedisOptions options = options_for(sentinel);
   options.topology = Topology::kSentinel;
   options.primary_name = "it";
@@ -254,6 +200,7 @@ TEST(RedisStore, NeedsTheDocumentedRightsOfASentinelsUser) {
   options.sentinel_password = "secret";
   EXPECT_EQ(Limited(options, "fixed_window 5/24h").check("k").remaining, 4);
   EXPECT_EQ(sentinel.command({"ACL", "LOG"}), "");
+  expect_since_redis_5(sentinel, rights);
 }
 
 // Without +pexpire a sliding log whose entries have all gone cannot be kept any longer: nothing of
