@@ -4,29 +4,15 @@
 
 #include <gmock/gmock.h>
 
-#include <array>
-#include <atomic>
 #include <cstddef>
-#include <latch>
 #include <sstream>
 #include <string>
-#include <thread>
 #include <vector>
 
-#include "net/tls_client.h"
-#include "servers/await.h"
-#include "servers/certificates.h"
 #include "testing/redis_limited.h"
 
 namespace sluice::redis {
 namespace {
-
-TEST(RedisStore, EachDecisionOfALoneCallerIsOneCall) {
-  const RedisServer server;
-  Limited limited(options_for(server), "token_bucket 1000/1s");
-  for (int i = 0; i < 100; ++i) EXPECT_TRUE(limited.check("k").allowed);
-  EXPECT_EQ(calls(server, "evalsha"), 100);
-}
 
 // By the caller's clock, too: then what came at different moments is asked at one.
 TEST(RedisStore, RequestsDuringACallAreSentTogether) {
@@ -102,71 +88,6 @@ TEST(RedisStore, AForgottenScriptIsLoadedOnceForAllWhoWait) {
     }
   }
   EXPECT_EQ(calls(server, "script|load"), loaded + 5);
-}
-
-// More than fits into a record, or a socket's buffer, at once.
-TEST(RedisStore, ALoneCallersLargeBatchIsAnsweredOverTls) {
-  const RedisServer server({.tls = true});
-  RedisOptions options = options_for(server);
-  options.servers[0].tls =
-      std::make_shared<TlsContext>(TlsOptions{.ca_file = servers::certificates().ca});
-  Limited limited(options, "token_bucket 10/1h");
-  limited.check("up");
-  std::vector<std::string> keys;
-  for (int i = 0; i < 100; ++i) keys.push_back(std::string(3000, 'k') + std::to_string(i));
-  std::vector<Request> requests;
-  for (const auto& key : keys) requests.push_back(limited.request(key));
-  EXPECT_THAT(sources(limited, requests), testing::Each(Source::kStore));
-}
-
-TEST(RedisStore, TheCallersClockDecidesWhereItIsTold) {
-  const RedisServer server;
-  RedisOptions options = options_for(server);
-  options.client_time = true;
-  Limited limited(options, "fixed_window 5/1h anchor=first");
-  limited.check("k");
-  EXPECT_LE(calls(server, "time"), 1) << "of the connection, not of the decisions";
-  const long lives_ms = std::stol(server.command({"PTTL", "sluice:test:{k}"}));
-  EXPECT_GT(lives_ms, 3'600'000);
-  EXPECT_LE(lives_ms, 3'606'000);
-}
-
-// It has answered, so "no answer in time" would be false.
-TEST(RedisStore, NamesWhatAServerSaysUntilTheDeadline) {
-  RedisServer server;
-  server.command({"CONFIG", "SET", "busy-reply-threshold", "5"});
-  RedisOptions options = options_for(server);
-  options.deadline = 1s;
-  Limited limited(options, "fixed_window 5/1m");
-  servers::await("a decision", [&] { return limited.submit("k").get().error.empty(); });
-  std::thread script([&] { server.command({"EVAL", "while true do end", "0"}); });
-  servers::await("BUSY", [&] { return server.command({"PING"}).starts_with("-BUSY"); });
-  EXPECT_THAT(limited.submit("k").get().error, testing::HasSubstr(": BUSY "));
-  EXPECT_EQ(server.command({"SCRIPT", "KILL"}), "OK");
-  script.join();
-}
-
-// Two stores on one server, as two processes have them, each asked by two threads. They compete
-// once both stores have decided.
-TEST(RedisStore, TwoStoresOnOneKeyAdmitWhatOneWould) {
-  const RedisServer server;
-  std::array<std::atomic<int>, 2> admitted{};
-  {
-    Limited one(options_for(server), "sliding_window 1000/1h");
-    Limited other(options_for(server), "sliding_window 1000/1h");
-    std::latch all_decided(4);
-    std::vector<std::jthread> threads;
-    for (std::size_t i = 0; i < 4; ++i) {
-      threads.emplace_back([&, &limited = i % 2 == 0 ? one : other, &count = admitted[i % 2]] {
-        if (limited.check("hot").allowed) ++count;
-        all_decided.arrive_and_wait();
-        while (limited.check("hot").allowed) ++count;
-      });
-    }
-  }
-  EXPECT_EQ(admitted[0] + admitted[1], 1000);
-  EXPECT_GT(admitted[0], 0);
-  EXPECT_GT(admitted[1], 0);
 }
 
 }  // namespace
