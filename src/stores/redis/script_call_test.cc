@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <iterator>
 #include <random>
+#include <string>
+#include <vector>
 
 #include "testing/script_server.h"
 
@@ -13,9 +16,30 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
+constexpr const char* kPermits = "concurrency 9 lease=1m";
+
+const std::vector<const char*> kEachAlgorithmAndPermits = [] {
+  std::vector<const char*> expressions(std::begin(kEachAlgorithm), std::end(kEachAlgorithm));
+  expressions.push_back(kPermits);
+  return expressions;
+}();
+
+Request of_permit(Request request, PermitId permit) {
+  request.permit = permit;
+  return request;
+}
+
 class ScriptCallTest : public ScriptTest {
  protected:
   std::string dump(const std::string& key) { return server_->ask({"DUMP", key}); }
+  // What the key "a" has after so many takes, one a second; of permits, from 1 on.
+  std::string value_after(int takes, const RedisKeys& keys) {
+    for (int i = 0; i < takes; ++i) {
+      server_->decide(of_permit(keys.request("a"), static_cast<PermitId>(i + 1)),
+                      kNow + i * kSecondNs);
+    }
+    return server_->ask({"GET", keys.name("a")});
+  }
 };
 
 TEST_F(ScriptCallTest, SaysWhatTimeTheServerHas) {
@@ -176,39 +200,41 @@ TEST_F(ScriptCallTest, GivingAllBackAndResettingDeleteTheKey) {
 TEST_F(ScriptCallTest, AnotherTypeFailsAlone) {
   const RedisKeys keys("token_bucket 5/1m");
   const RedisKeys log("sliding_log 500/1m");
-  server_->ask({"LPUSH", keys.name("list"), "x"});
-  server_->ask({"LPUSH", log.name("list"), "x"});
+  const RedisKeys permits(kPermits);
+  for (const RedisKeys* each : {&keys, &log, &permits}) {
+    server_->ask({"LPUSH", each->name("list"), "x"});
+  }
   const Request requests[] = {
       keys.request("a"),       keys.request("list"),
       keys.request("list", 0), keys.request("list", 1, Operation::kReset),
       log.request("list"),     log.request("list", 1, Operation::kRefund),
-      keys.request("a", 2),
+      permits.request("list"), keys.request("a", 2),
   };
   const auto decisions = server_->decide(requests, kNow);
   EXPECT_EQ(decisions[0].remaining, 4);
-  for (std::size_t i = 1; i <= 5; ++i) {
+  for (std::size_t i = 1; i <= 6; ++i) {
     EXPECT_EQ(decisions[i].source, Source::kUnavailable) << i;
     EXPECT_TRUE(server_->errors[i].starts_with("WRONGTYPE")) << server_->errors[i];
   }
-  EXPECT_EQ(decisions[6].remaining, 2);
+  EXPECT_EQ(decisions[7].remaining, 2);
   EXPECT_EQ(server_->ask({"LLEN", keys.name("list")}), "1");
 }
 
 TEST_F(ScriptCallTest, DamagedAndForeignValuesFailAlone) {
-  for (const auto* expression : kEachAlgorithm) {
+  for (const char* expression : kEachAlgorithmAndPermits) {
     const RedisKeys keys(expression);
     const std::string name = keys.name("a");
-    for (int i = 0; i < 3; ++i) server_->decide(keys.request("a"), kNow + i * 7 * kSecondNs);
-    const std::string whole = server_->ask({"GET", name});
-    std::vector<std::string> damaged{"hello", "1", whole.substr(0, whole.size() - 1), whole + "x"};
-    for (const auto& value : damaged) {
+    const std::string whole = value_after(3, keys);
+    for (const std::string& value :
+         {std::string("hello"), std::string("1"), whole.substr(0, keys.space().head_bytes() - 1),
+          whole.substr(0, whole.size() - 1), whole + "x"}) {
       // A ring's missing slots are noticed when they are needed.
       const bool has_ring = whole.find_first_of("gw") < 12;
       if (has_ring && value.size() + 1 >= whole.size()) {
         server_->ask({"SET", name, value});
         expect_reset_removes(keys);
       } else {
-        expect_fails_alone(keys, value, {keys.request("a")}, kNow + 30 * kSecondNs);
+        expect_fails_alone(keys, value, {of_permit(keys.request("a"), 9)}, kNow + 30 * kSecondNs);
       }
     }
     // Another limit's, even one that only a later version knows, is replaced.
@@ -219,18 +245,24 @@ TEST_F(ScriptCallTest, DamagedAndForeignValuesFailAlone) {
 
 TEST_F(ScriptCallTest, AnyBytesForAValueHarmNoOtherKey) {
   std::mt19937 random(7);
-  for (const auto* expression : kEachAlgorithm) {
+  for (const char* expression : kEachAlgorithmAndPermits) {
     const RedisKeys keys(expression);
-    for (int i = 0; i < 5; ++i) server_->decide(keys.request("a"), kNow + i * kSecondNs);
-    const std::string whole = server_->ask({"GET", keys.name("a")});
+    const bool is_for_permits = lends(keys.limit());
+    const std::string whole = value_after(5, keys);
     for (int round = 0; round < 200; ++round) {
-      std::string value = whole;
+      // Every second one within a block.
+      std::string value = round % 2 == 0 ? whole : "\xf6" + whole.substr(2, 8) + whole;
       for (int changes = 1 + static_cast<int>(random() % 3); changes > 0; --changes) {
         value[random() % value.size()] = static_cast<char>(random() % 3 == 0 ? 255 : random());
       }
       server_->ask({"SET", keys.name("a"), value});
-      const Request requests[] = {keys.request("b", 0), keys.request("a"), keys.request("a", 4),
-                                  keys.request("a", 2, Operation::kRefund), keys.request("b", 0)};
+      const Request requests[] = {
+          keys.request("b", 0), of_permit(keys.request("a"), 9),
+          is_for_permits ? of_permit(keys.request("a", 1, Operation::kRenew), 2)
+                         : keys.request("a", 4),
+          of_permit(keys.request("a", 1, is_for_permits ? Operation::kRelease : Operation::kRefund),
+                    3),
+          keys.request("b", 0)};
       const auto decisions = server_->decide(requests, kNow + 9 * kSecondNs);
       EXPECT_EQ(decisions[0].source, Source::kStore);
       EXPECT_EQ(decisions[4].source, Source::kStore);

@@ -1,7 +1,12 @@
-// What the script does besides taking and refunding: charges, takes of what there is, blocks.
+// What the script does besides taking and refunding: charges, takes of what there is, blocks,
+// permits.
 
 #include <gtest/gtest.h>
 
+#include <cstring>
+#include <vector>
+
+#include "core/permits.h"
 #include "testing/script_server.h"
 
 namespace sluice::redis {
@@ -41,38 +46,6 @@ TEST_F(ScriptOperations, ABlockOutlastsTheStateAndTheStateTheBlock) {
     EXPECT_EQ(denied.retry_after.count(), 7200 * kSecondNs);
     EXPECT_EQ(denied.reset_after.count(), 7200 * kSecondNs);
     server_->ask({"FLUSHALL"});
-  }
-}
-
-TEST_F(ScriptOperations, ABlockedKeyDeniesAListAndIsLeftAsItIs) {
-  const RedisKeys user("token_bucket 5/1m", "user");
-  const RedisKeys address("sliding_log 300/1m", "address");
-  Request barred = address.request("x", 1, Operation::kBlock);
-  barred.duration_ns = 5 * kSecondNs;
-  server_->decide(address.request("x"), kNow);
-  server_->decide(barred, kNow);
-  const std::string before = server_->ask({"GET", address.name("x")});
-  const Request both[] = {user.request("a"), address.request("x")};
-  const Decision denied = server_->decide_all(both, kNow);
-  EXPECT_FALSE(denied.allowed);
-  EXPECT_EQ(denied.remaining, 0);
-  EXPECT_EQ(denied.retry_after.count(), 5 * kSecondNs);
-  EXPECT_EQ(server_->ask({"DBSIZE"}), "1");
-  EXPECT_EQ(server_->ask({"GET", address.name("x")}), before);
-  // Once it is over, it is as if there had been none.
-  EXPECT_TRUE(server_->decide_all(both, kNow + 5 * kSecondNs).allowed);
-  EXPECT_EQ(server_->decide(address.request("x", 0), kNow + 5 * kSecondNs).remaining, 298);
-  EXPECT_EQ(server_->ask({"GET", address.name("x")})[0], '\xf5');
-  EXPECT_GT(lifetime_ms(address.name("x")), 58'000);
-}
-
-TEST_F(ScriptOperations, AChargeWithinABlockKeepsTheEntriesOfALog) {
-  const RedisKeys keys("sliding_log 5/1m");
-  for (int i = 0; i < 3; ++i) decide(keys, Operation::kTake, 1, kNow + i);
-  block(keys, kSecondNs, kNow + 3);
-  decide(keys, Operation::kCharge, 1, kNow + 3);
-  for (int i = 0; i < 4; ++i) {
-    EXPECT_EQ(decide(keys, Operation::kTake, 0, kNow + 60 * kSecondNs + i).remaining, 2 + i);
   }
 }
 
@@ -221,6 +194,59 @@ TEST_F(ScriptOperations, TakesAsMuchAsARoundedEstimateAdmits) {
       }
     }
   }
+}
+
+class ScriptPermits : public ScriptTest {
+ protected:
+  Decision ask(const RedisKeys& keys, Operation operation, PermitId permit, Instant now) {
+    Request asked = keys.request("a", 1, operation);
+    asked.permit = permit;
+    const Decision decision = server_->decide(asked, now);
+    EXPECT_EQ(server_->errors[0], "");
+    return decision;
+  }
+  Decision acquire(const RedisKeys& keys, PermitId permit, Instant now) {
+    return ask(keys, Operation::kTake, permit, now);
+  }
+  // As they stand in the value.
+  std::vector<PermitEntry> entries(const RedisKeys& keys) {
+    const std::string value = server_->ask({"GET", keys.name("a")});
+    std::vector<PermitEntry> entries(value.size() / sizeof(PermitEntry));
+    if (!entries.empty()) std::memcpy(entries.data(), value.data() + 11, value.size() - 11);
+    return entries;
+  }
+};
+
+TEST_F(ScriptPermits, AreFoundByTheirWholeNameAlone) {
+  const RedisKeys keys("concurrency 9 lease=10s");
+  // The end of one and the beginning of the next look like a third.
+  acquire(keys, 0x1122'3344'0000'0000, kNow);
+  acquire(keys, 7, kNow + 1);
+  std::string value = server_->ask({"GET", keys.name("a")});
+  for (const std::size_t at : {value.size() - 20, value.size() - 16, value.size() - 12}) {
+    PermitId across = 0;
+    std::memcpy(&across, value.data() + at, sizeof across);
+    EXPECT_FALSE(ask(keys, Operation::kRelease, across, kNow + 1).allowed) << at;
+  }
+  EXPECT_EQ(entries(keys).size(), 2U);
+}
+
+TEST_F(ScriptPermits, AsManyAsThereMayBeAreKept) {
+  const RedisKeys keys("concurrency 65536 lease=1h");
+  acquire(keys, 1, kNow);
+  // All but one of them as if they had been acquired one by one.
+  std::string value = server_->ask({"GET", keys.name("a")}).substr(0, 11);
+  for (std::int64_t i = 0; i < 65'535; ++i) {
+    const PermitEntry entry{kNow + i + 1, static_cast<PermitId>(i + 10)};
+    value.append(reinterpret_cast<const char*>(&entry), sizeof entry);
+  }
+  server_->ask({"SET", keys.name("a"), value});
+  EXPECT_EQ(acquire(keys, 2, kNow).remaining, 0);
+  EXPECT_EQ(acquire(keys, 3, kNow).retry_after.count(), 1);
+  EXPECT_TRUE(ask(keys, Operation::kRelease, 40'000, kNow).allowed);
+  EXPECT_TRUE(ask(keys, Operation::kRenew, 50'000, kNow).allowed);
+  EXPECT_EQ(entries(keys).size(), 65'535U);
+  EXPECT_EQ(acquire(keys, 3, kNow + 60'000).remaining, 65'536 - (5'535 + 3));
 }
 
 }  // namespace
