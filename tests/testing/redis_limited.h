@@ -46,10 +46,11 @@ class Limited {
   }
   Decision decide(const Request& asked) { return store_.decide_one(asked); }
   Decision check(std::string_view key, std::int64_t cost = 1) { return decide(request(key, cost)); }
-  // Asks without waiting.
-  std::future<Answer> submit(std::string_view key) {
+  // Asks without waiting. The store around this one, if any, gets late answers.
+  std::future<Answer> submit(std::string_view key, Batch::OuterStore* outer_store = nullptr) {
     const Request asked = request(key);
     auto batch = std::make_unique<Batch>(std::span(&asked, 1));
+    batch->outer.store = outer_store;
     auto answer = std::make_shared<std::promise<Answer>>();
     batch->completion = [answer](const Batch& answered) {
       answer->set_value({answered.decisions()[0], answered.error()});

@@ -108,15 +108,6 @@ TEST(RedisStoreHealth, ARefusedHandshakeDoesNotQuoteTheScript) {
             "redis " + options_for(server).servers[0].text() + ": ERR unknown command 'SCRIPT'");
 }
 
-TEST(RedisStoreHealth, NamesAPrimaryThatNoSentinelKnows) {
-  const RedisServer sentinel({.config = {"sentinel monitor it 127.0.0.1 1 1"}, .sentinel = true});
-  RedisOptions options = with_deadline(options_for(sentinel), 20s);
-  options.topology = Topology::kSentinel;
-  options.primary_name = "that";
-  Limited limited(options, "token_bucket 10/1h");
-  EXPECT_THAT(error_at_once(limited), HasSubstr(" knows no primary 'that'"));
-}
-
 TEST(RedisStoreHealth, OfASentinelFleetIsThatOfThePrimary) {
   const RedisServer primary;
   const RedisServer sentinel(

@@ -75,9 +75,10 @@ RedisOptions sentinel_of(const FakeServer& server) {
 
 // A store that is asked for the key "k", and the connection on which it asks the test's server.
 struct Asked {
-  explicit Asked(RedisOptions (*options_for)(const FakeServer&))
+  explicit Asked(RedisOptions (*options_for)(const FakeServer&),
+                 Batch::OuterStore* outer_store = nullptr)
       : limited(options_for(server), "token_bucket 5/1h"),
-        pending(limited.submit("k")),
+        pending(limited.submit("k", outer_store)),
         peer(accept_store(server, options_for == sentinel_of ? "CLIENT" : "SCRIPT")) {}
 
   // Replies to the next command, which is to be this one.
@@ -102,17 +103,15 @@ std::string admission_of(const std::vector<std::string>& evalsha, Instant now) {
   return reply;
 }
 
-TEST(RedisStore, ASentinelThatNamesWhatIsNoAddressKnowsNoPrimary) {
-  for (const auto& [host, port] :
-       std::vector<std::pair<std::string, std::string>>{{"", "6379"},
-                                                        {std::string(256, 'x'), "6379"},
-                                                        {{"\0x", 2}, "6379"},
-                                                        {"127.0.0.1", "6379abc"},
-                                                        {"127.0.0.1", "0"},
-                                                        {"127.0.0.1", "65536"}}) {
+TEST(RedisStore, ASentinelThatNamesNoAddressKnowsNoPrimary) {
+  for (const std::string& reply :
+       {std::string("*-1\r\n"), command_of({"", "6379"}),
+        command_of({std::string(256, 'x'), "6379"}), command_of({{"\0x", 2}, "6379"}),
+        command_of({"127.0.0.1", "6379abc"}), command_of({"127.0.0.1", "0"}),
+        command_of({"127.0.0.1", "65536"})}) {
     Asked asked(sentinel_of);
-    asked.answer("SENTINEL", command_of({host, port}));
-    EXPECT_THAT(asked.pending.get().error, HasSubstr(" knows no primary 'it'"));
+    asked.answer("SENTINEL", reply);
+    EXPECT_THAT(asked.pending.get().error, HasSubstr(" knows no primary 'it'")) << reply;
   }
 }
 
@@ -220,6 +219,18 @@ TEST(RedisStore, SaysWhyTheSentinelsTellNoPrimary) {
                  [&] { return health_of(asked.limited).state == StoreHealth::State::kUp; });
 }
 
+// How long it takes until a server that each time replies so is asked for the twelfth time who
+// serves, while connections to that one fail.
+std::chrono::nanoseconds time_of_twelve(Peer& peer, const std::string& command,
+                                        const std::string& reply) {
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < 12; ++i) {
+    EXPECT_EQ(read_command(peer).front(), command);
+    peer.send(reply);
+  }
+  return std::chrono::steady_clock::now() - begin;
+}
+
 // About ten times a second, however many connections to the primary fail.
 TEST(RedisStore, SentinelsAreNotAskedForEachConnectionThatFails) {
   FakeServer server;
@@ -228,12 +239,8 @@ TEST(RedisStore, SentinelsAreNotAskedForEachConnectionThatFails) {
   options.connections = 16;
   Limited limited(options, "fixed_window 5/1h");
   Peer peer = accept_store(server, "CLIENT");
-  const auto begin = std::chrono::steady_clock::now();
-  for (int i = 0; i < 12; ++i) {
-    EXPECT_EQ(read_command(peer).front(), "SENTINEL");
-    peer.send(command_of({nobody.host, std::to_string(nobody.port)}));
-  }
-  EXPECT_GE(std::chrono::steady_clock::now() - begin, 800ms);
+  const std::string named = command_of({nobody.host, std::to_string(nobody.port)});
+  EXPECT_GE(time_of_twelve(peer, "SENTINEL", named), 800ms);
 }
 
 // A node that refuses some of the connections: the pauses grow until they are half a second, less a
@@ -245,12 +252,7 @@ TEST(RedisStore, AMapOfAClusterIsNotAskedForEachConnectionThatFails) {
   Limited limited(options, "fixed_window 5/1h");
   Peer peer = accept_store(server);
   server.stop_listening();
-  const auto begin = std::chrono::steady_clock::now();
-  for (int i = 0; i < 12; ++i) {
-    EXPECT_EQ(read_command(peer).front(), "CLUSTER");
-    peer.send(map_of(server));
-  }
-  EXPECT_GE(std::chrono::steady_clock::now() - begin, 2s);
+  EXPECT_GE(time_of_twelve(peer, "CLUSTER", map_of(server)), 2s);
 }
 
 TEST(RedisStore, ARedirectionWithoutAnAddressAsksForTheMap) {
@@ -313,45 +315,14 @@ TEST(RedisStore, AServerThatIsBusyIsAskedAgainAfterPauses) {
   EXPECT_EQ(asked.pending.get().error, "");
 }
 
-// Also if the refusal comes after the deadline, or several times before it.
+// Also if the refusal comes after the deadline, or several times before it. After a first refusal
+// the request is mostly sent again. That is not awaited: if this thread is held up for longer than
+// the deadline, it is not.
 TEST(RedisStoreHealth, CountsARequestAsLateOrAsRefused) {
   struct Case {
     std::string in_time;
     std::string late;
     bool is_refused;
-  };
-  struct Asking {
-    explicit Asking(const Case& one) : expected(one) {
-      servers::await("the connection",
-                     [&] { return health_of(limited).state == StoreHealth::State::kUp; });
-    }
-    void ask() {
-      const Request asked = limited.request("k");
-      auto batch = std::make_unique<Batch>(std::span(&asked, 1));
-      batch->outer.store = &wanted;
-      batch->completion = [this](const Batch&) { answered.release(); };
-      limited.store().submit(std::move(batch));
-      read_command(peer);
-      // The request is mostly sent again. That is not awaited: if this thread is held up for longer
-      // than the deadline, it is not.
-      if (!expected.in_time.empty()) peer.send(expected.in_time);
-    }
-    static RedisOptions options(const FakeServer& server) {
-      RedisOptions options = options_of(server);
-      options.deadline = 2s;  // A connection that is silent for twice as long is given up.
-      return options;
-    }
-    std::uint64_t late() {
-      const StoreHealth health = health_of(limited);
-      return health.late_server + health.late_here;
-    }
-
-    const Case& expected;
-    std::binary_semaphore answered{0};
-    LateAnswers wanted;  // Outlives the store.
-    FakeServer server;
-    Limited limited{options(server), "token_bucket 5/1h"};
-    Peer peer = accept_store(server);
   };
   const std::string busy = "-BUSY Redis is busy running a script.\r\n";
   const std::vector<Case> cases = {{"", "-OOM command not allowed\r\n", true},
@@ -359,19 +330,31 @@ TEST(RedisStoreHealth, CountsARequestAsLateOrAsRefused) {
                                    {busy, "-NOSCRIPT No matching script.\r\n", true},
                                    {"", "-NOSCRIPT No matching script.\r\n", false},
                                    {"", "-MOVED 1 127.0.0.1:1\r\n", false}};
-  std::deque<Asking> all;
-  for (const Case& each : cases) all.emplace_back(each);
-  for (Asking& asking : all) asking.ask();
-  for (Asking& asking : all) {
-    asking.answered.acquire();
-    asking.peer.send(asking.expected.late);
+  const auto two_seconds = [](const FakeServer& server) {
+    RedisOptions options = options_of(server);
+    options.deadline = 2s;  // A connection that is silent for twice as long is given up.
+    return options;
+  };
+  std::deque<LateAnswers> wanted(cases.size());  // They outlive the stores.
+  std::deque<Asked> all;
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    all.emplace_back(two_seconds, &wanted[i]).answer("EVALSHA", cases[i].in_time);
   }
-  for (Asking& asking : all) {
-    servers::await("its count",
-                   [&] { return asking.late() + health_of(asking.limited).refused != 0; });
-    EXPECT_EQ(health_of(asking.limited).refused, asking.expected.is_refused ? 1U : 0U)
-        << asking.expected.late;
-    EXPECT_EQ(asking.late(), asking.expected.is_refused ? 0U : 1U) << asking.expected.late;
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    all[i].pending.get();
+    all[i].peer.send(cases[i].late);
+  }
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    const auto late = [](const StoreHealth& health) {
+      return health.late_server + health.late_here;
+    };
+    StoreHealth health;
+    servers::await("its count", [&] {
+      health = health_of(all[i].limited);
+      return late(health) + health.refused != 0;
+    });
+    EXPECT_EQ(health.refused, cases[i].is_refused ? 1U : 0U) << cases[i].late;
+    EXPECT_EQ(late(health), cases[i].is_refused ? 0U : 1U) << cases[i].late;
   }
 }
 
