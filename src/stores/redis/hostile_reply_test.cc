@@ -15,10 +15,8 @@
 
 #include "core/read_number.h"
 #include "servers/await.h"
-#include "stores/redis/redis_router.h"
 #include "stores/redis/redis_space.h"
 #include "stores/redis/resp.h"
-#include "stores/redis/sweep.h"
 #include "testing/fake_server.h"
 #include "testing/late_answers.h"
 #include "testing/redis_limited.h"
@@ -391,27 +389,6 @@ TEST(RedisWatch, SubscribesOnANewConnectionIfTheServerCouldNot) {
   append_text(confirmation, subscribe[1]);
   next.send(confirmation + ":1\r\n");
   EXPECT_TRUE(called.try_acquire_for(10s));
-}
-
-TEST(Sweep, AsksForNoPageOnceItsTimeIsOver) {
-  FakeServer server;
-  struct {
-    RedisOptions options;
-    RemoteWorker worker{{.deadline = options.deadline}};
-    std::unique_ptr<RedisRouter> router = make_router(options, worker);
-  } own{.options = options_of(server)};
-  own.worker.start(*own.router);
-  Peer peer = accept_store(server);
-  servers::await("the end of its handshake", [&] {
-    std::promise<bool> connected;
-    own.worker.post([&] { connected.set_value(own.router->was_connected()); });
-    return connected.get_future().get();
-  });
-  auto swept = std::async([&] { return sweep(own.worker, *own.router, "sluice:", 0ms); });
-  EXPECT_EQ(read_command(peer).front(), "SCAN");
-  peer.send("*2\r\n$1\r\n7\r\n*0\r\n");
-  EXPECT_EQ(swept.wait_for(10s), std::future_status::ready);
-  own.worker.stop();
 }
 
 TEST(RedisStore, AClockThatCannotBeIsNotCompared) {

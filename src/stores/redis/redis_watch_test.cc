@@ -122,23 +122,6 @@ TEST(RedisWatch, AKeyIsSubscribedToAsLongAsItIsWatched) {
   servers::await("the key to be let go", [&] { return subscribers_of(server).ends_with('0'); });
 }
 
-// One goes and another comes before the server can be told: what was published
-// between them was missed, so that the other is told to ask.
-TEST(RedisWatch, AWatchThatTakesTheLastOnesPlaceIsCalledAtOnce) {
-  const RedisServer server;
-  Permits permits(options_for(server));
-  Bell bell;
-  auto watch = permits.watch("k", bell.ring());
-  ASSERT_TRUE(bell.await());
-  Bell others;
-  // On the thread that tells the server.
-  const auto trigger = permits.watch("other", [&] {
-    watch.reset();
-    watch = permits.watch("k", others.ring());
-  });
-  EXPECT_TRUE(others.await());
-}
-
 TEST(RedisWatch, OneMayEndAndAnotherBeginWhileItIsCalled) {
   const RedisServer server;
   Permits permits(options_for(server));

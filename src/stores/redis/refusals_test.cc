@@ -58,20 +58,6 @@ TEST(RedisStore, AReplicaIsCalledSoToEachCaller) {
   }
 }
 
-TEST(RedisStore, EveryKindOfRefusedWriteFailsAlone) {
-  const RedisServer server({.config = {"min-replicas-to-write 0"}});
-  Limited limited(options_for(server), "fixed_window 2/24h");
-  limited.check("reset");
-  limited.check("denied", 2);
-  server.command({"CONFIG", "SET", "min-replicas-to-write", "1"});
-  Request reset = limited.request("reset");
-  reset.operation = Operation::kReset;
-  const auto asked = sources(limited, {limited.request("peeked", 0), limited.request("denied"),
-                                       limited.request("taken"), reset});
-  EXPECT_THAT(asked, testing::ElementsAre(Source::kStore, Source::kStore, Source::kUnavailable,
-                                          Source::kUnavailable));
-}
-
 // A server that lets the script take and not delete: some of a batch is carried out, and none of it
 // twice.
 TEST(RedisStore, ABatchThatFailsInTheMiddleIsNotSentAgain) {

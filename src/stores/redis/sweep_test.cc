@@ -38,9 +38,9 @@ class Swept {
   ~Swept() { worker_.stop(); }
 
   // Returns how long it took.
-  RemoteWorker::Clock::duration sweep() {
+  RemoteWorker::Clock::duration sweep(std::chrono::milliseconds most = 1h) {
     const auto began = RemoteWorker::Clock::now();
-    redis::sweep(worker_, *router_, "sluice:");
+    redis::sweep(worker_, *router_, "sluice:", most);
     return RemoteWorker::Clock::now() - began;
   }
 
@@ -110,6 +110,16 @@ TEST(Sweep, IsPatientWhileThereAreAnswers) {
   proxy.delay_replies(500ms);
   EXPECT_GT(swept.sweep(), 2 * options.deadline);
   EXPECT_EQ(server.command({"DBSIZE"}), "0");
+}
+
+TEST(Sweep, AsksForNoPageOnceItsTimeIsOver) {
+  const RedisServer server;
+  Swept swept(virtual_options({server.port()}));
+  swept.await_handshake(server);
+  fill(server, 5'000);
+  const long pages = calls(server, "scan");
+  swept.sweep(0ms);
+  EXPECT_EQ(calls(server, "scan"), pages + 1);
 }
 
 TEST(Sweep, EndsWhereAServerIsSilent) {
