@@ -4,35 +4,42 @@ import os
 import re
 import signal
 
-from harness import BINARY, Connection, Process, SystemTest, await_true, free_port, run, write_text
+from harness import (BINARY, Connection, Process, SystemTest, await_true, free_port, request, run,
+                     write_text)
 
-OPERATORS = ("/metrics", "/v1/limits", "/v1/top?limit=(other)")
-CHANGES = ("/v1/reset", "/v1/refund", "/v1/charge", "/v1/block")
-OTHERS = ("/auth?limit=token_bucket+1000/1s", "/v1/check")
+OPERATORS = ("/", "/playground", "/metrics", "/v1/limits", "/v1/top?limit=(other)", "/v1/reset",
+             "/v1/refund", "/v1/charge", "/v1/block", "/v1/simulate")
+OTHERS = ("/auth?limit=token_bucket+1000/1s", "/auth/token_bucket%201000%2F1s/path", "/v1/check",
+          "/v1/peek", "/v1/take", "/v1/reserve", "/v1/commit", "/v1/permits/acquire",
+          "/v1/permits/renew", "/v1/permits/release")
 
 
 class Admin(SystemTest):
     def has(self, port, path):
         """Whether the path is served, at 127.0.0.1."""
-        return self.status(f"http://127.0.0.1:{port}{path}") != "404"
+        return request(port, "GET", path)[0] != 404
 
     def status(self, url, *options):
         return run("curl", "-s", "-o", os.devnull, "-w", "%{http_code}", *options, url).stdout
 
     def assert_serves(self, port, operators, others):
-        for path in OPERATORS + CHANGES:
+        for path in OPERATORS:
             self.assertEqual(self.has(port, path), operators, path)
         for path in OTHERS:
             self.assertEqual(self.has(port, path), others, path)
-        self.assertEqual(self.status(f"http://127.0.0.1:{port}/healthz"), "200")
-        self.assertEqual(self.status(f"http://127.0.0.1:{port}/readyz"), "200")
+        for path in ("/healthz", "/readyz"):
+            self.assertEqual(request(port, "GET", path)[0], 200)
 
     def test_no_operators_at_a_public_address_of_http(self):
         resp, http, local = free_port(), free_port(), free_port()
+        path = os.path.join(self.temporary_folder(), "http.sock")
         self.run_serve("--resp", f"127.0.0.1:{resp}", "--http", f"0.0.0.0:{http}",
-                       "--http", f"127.0.0.1:{local}", "--insecure")
+                       "--http", f"127.0.0.1:{local}", "--http", "unix:" + path, "--insecure")
         self.assert_serves(http, operators=False, others=True)
         self.assert_serves(local, operators=True, others=True)
+        self.assertEqual(self.status("http://localhost/metrics", "--unix-socket", path), "200")
+        # The playground is also where a person looks first.
+        self.assertEqual(request(local, "GET", "/")[2], request(local, "GET", "/playground")[2])
 
     def test_an_address_of_admin_takes_the_paths_over(self):
         http, admin = free_port(), free_port()
@@ -42,6 +49,7 @@ class Admin(SystemTest):
         self.assertIn(f"admin HTTP on 127.0.0.1:{admin}, unix:{path}; HTTP on", server.output())
         self.assert_serves(http, operators=False, others=True)
         self.assert_serves(admin, operators=True, others=False)
+        self.assertIn(b"at the addresses of admin alone", request(http, "GET", "/metrics")[2])
         unix = ("--unix-socket", path)
         self.assertEqual(self.status("http://localhost/metrics", *unix), "200")
         self.assertEqual(self.status("http://localhost/auth?limit=login", *unix), "404")
@@ -81,6 +89,7 @@ class Admin(SystemTest):
         await_true("all connections of clients are held",
                    lambda: f'sluice_connections{{protocol="http"}} {most}\n' in metrics())
         self.assertIn(f"\nsluice_max_connections {most}\n", metrics())
+        self.assertRegex(metrics(), r'\nsluice_connections\{protocol="admin"\} [1-9]\d*\n')
         self.assertNotIn("connections wait", server.output())
         server.stop()
         # The soft limit alone is raised.

@@ -7,7 +7,7 @@ from harness import Connection, Server, SystemTest, exchange, run
 LIMITS = """limits:
   login: sliding_log 5/10m
   api: token_bucket 100/1s burst=200
-  jobs: concurrency 1
+  jobs: concurrency 1 lease=30s
 """
 
 
@@ -93,11 +93,16 @@ class Requests(HttpTest):
         self.assertEqual(self.ask("/v1/commit", commit)["remaining"], 4)
         self.ask("/v1/commit", commit, 409)
         job = {"limit": "jobs", "key": "gpu"}
-        permit = self.ask("/v1/permits/acquire", job)["permit"]
-        self.ask("/v1/permits/acquire", job, 429)
-        self.ask("/v1/permits/renew", job | {"permit": permit})
-        self.ask("/v1/permits/release", job | {"permit": permit})
-        self.ask("/v1/permits/release", job | {"permit": permit}, 410)
+        granted = self.ask("/v1/permits/acquire", job)
+        self.assertEqual(granted["lease_ms"], 30_000)
+        self.assertGreater(self.ask("/v1/permits/acquire", job, 429)["retry_after_ms"], 10_000)
+        held = job | {"permit": granted["permit"]}
+        for path in ("/v1/permits/renew", "/v1/permits/release"):
+            self.assertEqual(self.ask(path, held), granted)
+        for path in ("/v1/permits/renew", "/v1/permits/release"):
+            self.ask(path, held, 410)
+            problem = self.ask(path, job | {"permit": "x"}, 400)
+            self.assertIn("is no permit", problem["detail"])
 
     def test_auth(self):
         for path in ("/auth?limit=login&key={ip}", "/auth?limit=login&key=%7Bip%7D"):

@@ -236,22 +236,6 @@ TEST_F(KeyedAuthTest, BelievesTheProxiesOfTheFile) {
   EXPECT_EQ(key_from(keyed), "127.0.0.1 GET");
 }
 
-TEST_F(KeyedAuthTest, HasTheHeadersOfTheFileUnlessTheRequestSays) {
-  const auto replace = [&](HeaderStyle style) {
-    context->client_rules().replace(
-        std::make_shared<const ClientRules>(ClientRules{.header_style = style}));
-  };
-  replace(HeaderStyle::kDraft3);
-  EXPECT_EQ(keyed.ask_one(get("/auth?limit=api")).header("RateLimit-Limit"), "5");
-  EXPECT_EQ(
-      keyed.ask_one(post("/v1/check", R"({"limit":"api","key":"a"})")).header("RateLimit-Limit"),
-      "5");
-  EXPECT_EQ(keyed.ask_one(get("/auth?limit=api&headers=none")).header("RateLimit-Limit"), "(none)");
-  replace(HeaderStyle::kNone);
-  EXPECT_EQ(keyed.ask_one(get("/auth?limit=api")).header("RateLimit-Limit"), "(none)");
-  EXPECT_NE(keyed.ask_one(get("/auth?limit=api&headers=ietf-11")).header("RateLimit"), "(none)");
-}
-
 TEST_F(KeyedAuthTest, FollowsTheRulesOfTheFile) {
   const Reply denied = keyed.ask_one(get("/auth?limit=keyed", "X-Key: banned\r\n"));
   EXPECT_EQ(denied.status, 429);
@@ -261,9 +245,6 @@ TEST_F(KeyedAuthTest, FollowsTheRulesOfTheFile) {
   const Reply admitted = keyed.ask_one(get("/auth?limit=keyed", "X-Key: free\r\n"));
   EXPECT_EQ(admitted.status, 204);
   EXPECT_EQ(admitted.header("RateLimit-Policy"), "(none)");
-  EXPECT_EQ(keyed.ask_one(post("/v1/check", R"({"limit":"keyed","key":"free"})")).body,
-            R"({"allowed":true,"limit":null,"remaining":null,"retry_after_ms":0,)"
-            R"("reset_after_ms":0,"delay_ms":0,"source":"override"})");
 }
 
 // The other limit admits, so its headers do not say that the request is denied.

@@ -195,11 +195,6 @@ TEST_F(EndpointsTest, ChecksSeveral) {
                 problem(400, "Bad Request", "checks[3]: there must be a JSON object") + "]");
   std::string checks;
   for (int i = 0; i < 1000; ++i) checks += R"(,{"limit":"api","key":"many"})";
-  store->batches.clear();
-  const std::string many = members("/v1/check", "{\"checks\":[" + checks.substr(1) + "]}");
-  EXPECT_EQ(store->batches.size(), 16U);
-  EXPECT_THAT(many, HasSubstr("\"remaining\":99,"));
-  EXPECT_THAT(many, HasSubstr("\"remaining\":0,"));
   EXPECT_EQ(ask("/v1/check", "{\"checks\":[7" + checks + "]}").status, 400);
   EXPECT_THAT(bad(R"({"checks":[],"limit":"login"})"), HasSubstr(R"(\"limit\" is unknown)"));
 }
@@ -412,20 +407,6 @@ TEST(Endpoints, CommitAReservationOfALimitThatIsGone) {
   }
 }
 
-TEST_F(EndpointsTest, LendsPermits) {
-  const std::string job = R"({"limit":"jobs","key":"gpu")";
-  const std::string granted = members("/v1/permits/acquire", job + "}");
-  EXPECT_THAT(granted, HasSubstr("\"lease_ms\":30000"));
-  EXPECT_EQ(members("/v1/permits/acquire", job + "}", 429),
-            decision("false", 1, 0, "30000", 30000));
-  const std::string with = job + R"(,"permit":")" + value_of(granted, "permit") + "\"}";
-  EXPECT_EQ(members("/v1/permits/renew", with), granted);
-  EXPECT_EQ(members("/v1/permits/release", with), granted);
-  EXPECT_EQ(ask("/v1/permits/release", with).status, 410);
-  EXPECT_EQ(ask("/v1/permits/renew", with).status, 410);
-  EXPECT_THAT(ask("/v1/permits/renew", job + R"(,"permit":"x"})").body, HasSubstr("is no permit"));
-}
-
 TEST_F(EndpointsTest, ListsTheLimits) {
   ask("/v1/check", kBob + R"(,"cost":5})");
   ask("/v1/check", kBob + "}");
@@ -438,11 +419,6 @@ TEST_F(EndpointsTest, ListsTheLimits) {
       R"({"name":"api","expression":"fixed_window 100/1h","allowed":1,"denied":0},)"
       R"({"name":"jobs","expression":"concurrency 1 lease=30s","allowed":0,"denied":0},)"
       R"-({"name":"(other)","expression":"","allowed":0,"denied":0}]})-");
-}
-
-TEST_F(EndpointsTest, TellsOfItsHealth) {
-  EXPECT_EQ(connection.ask_one(get("/healthz")).body, R"({"status":"ok"})");
-  EXPECT_EQ(connection.ask_one(get("/readyz")).body, R"({"status":"ready"})");
 }
 
 // Any client may ask, and the text of an error may name machines.
@@ -459,23 +435,6 @@ TEST_F(EndpointsTest, SaysThatAChangeMayNotHaveReachedTheStore) {
   const Reply reply = ask("/v1/reset", R"({"limit":"login","key":"local"})");
   EXPECT_EQ(reply.status, 503);
   EXPECT_THAT(reply.body, HasSubstr("it may or may not have changed the key"));
-}
-
-// Also in one pipeline, earlier requests are counted.
-TEST_F(EndpointsTest, TellsMetrics) {
-  TestConnection broken(handlers);
-  broken.send("GET / HTTP/1.1\n\n");
-  const std::vector<Reply> replies =
-      connection.ask(post("/v1/check", kBob + "}") + get("/metrics"));
-  ASSERT_EQ(replies.size(), 2U);
-  const Reply& reply = replies[1];
-  EXPECT_EQ(reply.status, 200);
-  EXPECT_EQ(reply.header("Content-Type"), "text/plain; version=0.0.4; charset=utf-8");
-  EXPECT_THAT(
-      reply.body,
-      HasSubstr(R"(sluice_decisions_total{limit="login",outcome="allowed",source="store"} 1)"));
-  EXPECT_THAT(reply.body, HasSubstr("\nsluice_connections{protocol=\"http\"} 2\n"));
-  EXPECT_THAT(reply.body, HasSubstr("\nsluice_parse_errors_total{protocol=\"http\"} 1\n"));
 }
 
 TEST_F(EndpointsTest, TellsTheKeysDeniedMost) {

@@ -44,22 +44,6 @@ TEST_F(HandlerTest, AnswersARequest) {
   EXPECT_FALSE(connection.progress.has_part);
 }
 
-TEST(DrainingHandlerTest, ClosesWithItsReply) {
-  const auto server = std::make_shared<ServerContext>(still_store(), ServedLimits{}, 1);
-  const MakeHandler make = handlers(server);
-  TestConnection before(make);
-  EXPECT_EQ(before.ask_one(get("/readyz")).header("Connection"), "(none)");
-  server->begin_drain();
-  TestConnection after(make);
-  for (TestConnection* connection : {&before, &after}) {
-    const Reply reply = connection->ask_one(get("/readyz"));
-    EXPECT_EQ(reply.status, 503);
-    EXPECT_EQ(reply.body, R"({"status":"draining"})");
-    EXPECT_EQ(reply.header("Connection"), "close");
-    EXPECT_EQ(connection->progress.next, Next::kClose);
-  }
-}
-
 TEST(DrainingHandlerTest, AnswersAllThatHasCome) {
   const auto server = std::make_shared<ServerContext>(still_store(), ServedLimits{}, 1);
   TestConnection connection(handlers(server));
@@ -123,22 +107,6 @@ TEST_F(HandlerTest, AReportIsTheLastRequestOfItsBatch) {
   }
 }
 
-TEST_F(HandlerTest, ReadsRequestsInPieces) {
-  const std::string first = post("/v1/check", kCheckBob);
-  const std::string bytes = first + get("/healthz");
-  const std::string whole = TestConnection(handlers_over(still_store())).send(bytes);
-  for (std::size_t piece = 1; piece < bytes.size(); ++piece) {
-    TestConnection other(handlers_over(still_store()));
-    std::string output;
-    for (std::size_t at = 0; at < bytes.size(); at += piece) {
-      output += other.send(std::string_view(bytes).substr(at, piece));
-      const std::size_t end = std::min(at + piece, bytes.size());
-      EXPECT_EQ(other.progress.has_part, end != first.size() && end != bytes.size());
-    }
-    EXPECT_EQ(output, whole);
-  }
-}
-
 TEST_F(HandlerTest, AsksForTheBody) {
   const std::string head =
       "POST /v1/check HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
@@ -163,28 +131,6 @@ TEST_F(HandlerTest, ClosesWhereTheClientWantsIt) {
                 .header("Connection"),
             "keep-alive");
   EXPECT_EQ(keeping.progress.next, Next::kNeedMore);
-}
-
-TEST_F(HandlerTest, ClosesAfterWhatItCannotRead) {
-  const std::vector<Reply> replies =
-      connection.ask(post("/v1/check", kCheckBob) + "GET / HTTP/1.1\n" + get("/healthz"));
-  EXPECT_THAT(replies, ElementsAre(Field(&Reply::status, 200), Field(&Reply::status, 400)));
-  EXPECT_EQ(replies[1].header("Connection"), "close");
-  EXPECT_EQ(replies[1].header("Content-Type"), "application/problem+json");
-  EXPECT_EQ(replies[1].body, R"({"type":"about:blank","title":"Bad Request","status":400,)"
-                             R"("detail":"a line does not end with CR and LF"})");
-  EXPECT_EQ(connection.progress.next, Next::kClose);
-}
-
-TEST(TrailersTest, EndTheConnectionWhereTheyDoNotEnd) {
-  const auto server = server_over(still_store());
-  TestConnection connection(handlers(server));
-  const Reply reply = connection.ask_one(
-      "POST /v1/check HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nA: " +
-      std::string(kMaxHeadBytes, 'a'));
-  EXPECT_EQ(reply.status, 431);
-  EXPECT_EQ(connection.progress.next, Next::kClose);
-  EXPECT_EQ(server->protocol("http").parse_errors, 1U);
 }
 
 TEST_F(HandlerTest, AnswersHeadWithoutABody) {

@@ -276,21 +276,5 @@ TEST(RequestParserTest, SaysOnceThatTheClientWaits) {
   EXPECT_EQ(parser.problem().status, 417);
 }
 
-TEST(RequestParserTest, RepeatsARequestWithoutItsInput) {
-  RequestParser parser;
-  std::string request = "POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nab";
-  ASSERT_EQ(parser.next(request), Result::kRequest);
-  const std::string described = describe(parser.message());
-  parser.repeat();
-  request.assign(request.size(), '-');
-  for (int i = 0; i < 2; ++i) {
-    ASSERT_EQ(parser.next(""), Result::kRequest);
-    EXPECT_EQ(parser.consumed(), 0U);
-    EXPECT_EQ(describe(parser.message()), described);
-    if (i == 0) parser.repeat();
-  }
-  EXPECT_EQ(parser.next(""), Result::kNeedMore);
-}
-
 }  // namespace
 }  // namespace sluice::http
