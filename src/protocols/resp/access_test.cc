@@ -59,21 +59,6 @@ TEST_F(AccessTest, KnowsAUserByHello) {
   EXPECT_EQ(connection_.send("CLIENT GETNAME\r\n"), "$2\r\nme\r\n");
 }
 
-// Clients that have a password alone send this name: in Redis `AUTH x` is `AUTH default x`.
-TEST_F(AccessTest, DefaultIsNoName) {
-  EXPECT_EQ(connection_.send("AUTH default wrong\r\n"), kWrongReply);
-  EXPECT_EQ(connection_.send("AUTH default secret\r\nPING\r\n"), "+OK\r\n+PONG\r\n");
-  EXPECT_THAT(connection_.send("RESET\r\nHELLO 3 AUTH default other\r\n"),
-              StartsWith("+RESET\r\n%7\r\n"));
-}
-
-TEST_F(AccessTest, KnowsAUserByItsCertificate) {
-  TestConnection known(thread_, 8, {.peer = "192.0.2.1", .certificate = "CN=gateway"});
-  EXPECT_EQ(known.send("PING\r\n"), "+PONG\r\n");
-  TestConnection other(thread_, 9, {.peer = "192.0.2.1", .certificate = "CN=gate"});
-  EXPECT_EQ(other.send("PING\r\n"), kNoAuthReply);
-}
-
 TEST_F(AccessTest, CountsClientsThatDoNotLogInInTime) {
   EXPECT_TRUE(connection_.ends_for_login());
   connection_.send("AUTH gateway wrong\r\nPING\r\n");

@@ -5,7 +5,6 @@
 
 #include <vector>
 
-#include "core/arithmetic.h"
 #include "testing/resp_connection.h"
 #include "testing/served_store.h"
 
@@ -13,7 +12,6 @@ namespace sluice::resp {
 namespace {
 
 using testing::ElementsAre;
-using testing::HasSubstr;
 using testing::StartsWith;
 using Next = StreamHandler::Next;
 
@@ -37,34 +35,10 @@ TEST_F(HandlerTest, TellsWhetherAPartOfACommandHasCome) {
             "-ERR the connections of the server hold as much as they may (max_client_bytes)\r\n");
 }
 
-TEST_F(HandlerTest, ChecksALimit) {
-  EXPECT_EQ(send("SLUICE.CHECK login bob\r\n"), integers({1, 5, 4, 0, 200, 0}));
-  EXPECT_EQ(send("SLUICE.CHECK login bob 4\r\n"), integers({1, 5, 0, 0, 1000, 0}));
+TEST_F(HandlerTest, RoundsWaitsUp) {
+  send("SLUICE.CHECK login bob 5\r\n");
   *store->clock += 500'000;
   EXPECT_EQ(send("sluice.check login bob\r\n"), integers({0, 5, 0, 200, 1000, 0}));
-  EXPECT_EQ(send("SLUICE.CHECK login bob 6\r\n"), integers({0, 5, 0, -1, 1000, 0}));
-  EXPECT_EQ(send("SLUICE.PEEK login bob\r\n"), integers({1, 5, 0, 0, 1000, 0}));
-  EXPECT_EQ(send("SLUICE.RESET login bob\r\n"), "+OK\r\n");
-  EXPECT_EQ(send("SLUICE.PEEK login bob\r\n"), integers({1, 5, 5, 0, 0, 0}));
-}
-
-TEST_F(HandlerTest, ChecksAnExpression) {
-  const std::string check = "SLUICE.CHECK 'leaky_bucket 10/1s queue=2' bob\r\n";
-  EXPECT_EQ(send(check), integers({1, 3, 2, 0, 100, 0}));
-  EXPECT_EQ(send(check), integers({1, 3, 1, 0, 200, 100}));
-  EXPECT_EQ(send("SLUICE.PEEK 'leaky_bucket  10/s queue=2' bob\r\n"),
-            integers({1, 3, 1, 0, 200, 0}));
-}
-
-TEST_F(HandlerTest, TakesNoUnitsFromALimitOfPermits) {
-  EXPECT_EQ(
-      send("SLUICE.CHECK \"concurrency 5\" a\r\n"),
-      "-ERR 'concurrency 5' lends permits: SLUICE.ACQUIRE takes one, and SLUICE.RELEASE gives it "
-      "back\r\n");
-  EXPECT_EQ(send("SLUICE.PEEK \"concurrency 5\" a\r\n"), integers({1, 5, 5, 0, 0, 0}));
-  EXPECT_EQ(send("SLUICE.CHECK \"concurrency 5\" a 0\r\n"), integers({1, 5, 5, 0, 0, 0}));
-  EXPECT_EQ(send("SLUICE.RESET \"concurrency 5\" a\r\n"), "+OK\r\n");
-  EXPECT_EQ(send("SLUICE.CHECK \"concurrency 5\" a\r\n").substr(0, 5), "-ERR ");
 }
 
 TEST_F(HandlerTest, NamesWhatIsWrongWithACheck) {
@@ -93,22 +67,6 @@ TEST_F(HandlerTest, AnswersInOrderWithOneBatch) {
                 "-ERR wrong number of arguments for 'cl.throttle' command\r\n" +
                 integers({0, 16, 13, -1, 6}) + integers({1, 5, 4, 0, 200, 0}));
   EXPECT_THAT(store->batches, ElementsAre(4));
-}
-
-TEST_F(HandlerTest, HandlesAtMost64CommandsAtATime) {
-  const std::string one = array({"CL.THROTTLE", "user", "99", "1", "1"});
-  std::string input;
-  for (int i = 0; i < 70; ++i) input += one;
-  send(one);
-  std::string output;
-  Handler handler(thread, 8, {});
-  const auto first = handler.on_data(input, output);
-  EXPECT_EQ(first.consumed, 64 * one.size());
-  EXPECT_EQ(first.next, Next::kMore);
-  const auto second = handler.on_data(std::string_view(input).substr(first.consumed), output);
-  EXPECT_EQ(second.consumed, 6 * one.size());
-  EXPECT_EQ(second.next, Next::kNeedMore);
-  EXPECT_THAT(store->batches, ElementsAre(1, 64, 6));
 }
 
 // Other connections of the thread wait no longer for a client that sends ever-new limits. Ever-new
@@ -154,11 +112,6 @@ TEST_F(HandlerTest, AReportIsTheLastCommandOfItsBatch) {
     EXPECT_EQ(progress.consumed, report.size()) << report;
     EXPECT_EQ(progress.next, Next::kMore) << report;
   }
-}
-
-TEST_F(HandlerTest, QuotedArgumentsLiveUntilTheyAreDecided) {
-  EXPECT_EQ(send("CL.THROTTLE 'a' 0 1 1\r\nCL.THROTTLE 'b' 0 1 1\r\nCL.THROTTLE a 0 1 1\r\n"),
-            integers({0, 1, 0, -1, 1}) + integers({0, 1, 0, -1, 1}) + integers({1, 1, 0, 1, 1}));
 }
 
 // A store that answers at once reads the keys where they have arrived.
@@ -268,27 +221,6 @@ TEST_F(HandlerTest, AnswersWhatClientsSendWhenTheyConnect) {
   EXPECT_THAT(send("AUTH secret\r\n"), StartsWith("-ERR AUTH <password> called without any"));
   EXPECT_EQ(send("AUTH default any\r\n"), "+OK\r\n");
   EXPECT_THAT(send("AUTH bob any\r\n"), StartsWith("-WRONGPASS "));
-}
-
-TEST_F(HandlerTest, DescribesItself) {
-  EXPECT_EQ(send("COMMAND COUNT\r\n"), ":36\r\n");
-  EXPECT_THAT(send("COMMAND\r\n"),
-              StartsWith("*36\r\n*10\r\n$11\r\ncl.throttle\r\n:-5\r\n*2\r\n+write\r\n+fast\r\n"
-                         ":1\r\n:1\r\n:1\r\n"));
-  EXPECT_EQ(send("COMMAND INFO foo\r\n"), "*1\r\n$-1\r\n");
-  EXPECT_THAT(send("COMMAND DOCS\r\n"), StartsWith("*72\r\n$11\r\ncl.throttle\r\n*10\r\n"));
-  EXPECT_EQ(send("COMMAND DOCS foo\r\n"), "*0\r\n");
-  EXPECT_THAT(send("INFO\r\n"), HasSubstr("sluice_version:0.1.0\r\n"));
-  EXPECT_EQ(send("INFO foo\r\n"), "$0\r\n\r\n");
-}
-
-TEST_F(HandlerTest, SaysThatTheStoreIsAway) {
-  take_away(*store);
-  EXPECT_EQ(send(array({"CL.THROTTLE", "user", "15", "30", "60"}) +
-                 array({"SLUICE.RESET", "login", "bob"}) + "PING\r\n"),
-            "-UNAVAILABLE the store is away\r\n-UNAVAILABLE the store is away\r\n+PONG\r\n");
-  store->lose_nothing();
-  EXPECT_EQ(send("SLUICE.RESET login bob\r\n"), "+OK\r\n");
 }
 
 // Bytes that equal those of the command before are still read from this command.

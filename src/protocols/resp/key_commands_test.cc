@@ -1,5 +1,3 @@
-#include "protocols/resp/key_commands.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -82,7 +82,7 @@ TEST_F(LaterRepliesTest, SplitsChangeNothing) {
 
 TEST_F(LaterRepliesTest, AsksForOneBatchOfALongPipelineAfterTheOther) {
   std::string pipeline;
-  for (int i = 0; i < 200; ++i) pipeline += "CL.THROTTLE user 299 1 1\r\n";
+  for (int i = 0; i < 200; ++i) pipeline += array({"CL.THROTTLE", "user", "299", "1", "1"});
   TestPeer peer(thread);
   peer.send(pipeline);
   EXPECT_EQ(store->pending(), 1U);
@@ -200,22 +200,6 @@ TEST_F(LaterRepliesTest, OutlivesItsHandlerAndThread) {
   ASSERT_TRUE(store->answer());
   EXPECT_THAT(store->batches, ElementsAre(2));
   EXPECT_EQ(store->held_spaces(), 0U);
-}
-
-TEST_F(LaterRepliesTest, OneConnectionsAnswerIsNotAnothers) {
-  TestPeer one(thread);
-  TestPeer other(thread);
-  for (int round = 0; round < 3; ++round) {
-    one.send("CL.THROTTLE one 9 1 1\r\n");
-    other.send("SLUICE.PEEK login other\r\nPING\r\n");
-    ASSERT_TRUE(store->answer());
-    ASSERT_TRUE(store->answer());
-    other.go_on();
-    one.go_on();
-    EXPECT_EQ(one.take_output(), "*5\r\n:0\r\n:10\r\n:" + std::to_string(9 - round) +
-                                     "\r\n:-1\r\n:" + std::to_string(1 + round) + "\r\n");
-    EXPECT_EQ(other.take_output(), "*6\r\n:1\r\n:5\r\n:5\r\n:0\r\n:0\r\n:0\r\n+PONG\r\n");
-  }
 }
 
 }  // namespace

@@ -1,5 +1,3 @@
-#include "protocols/resp/limit_commands.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,10 +23,6 @@ class LimitCommandsTest : public CommandsTest<memory_store> {
     const std::string reply = run("SLUICE.ACQUIRE 'concurrency 2 lease=1h' " + key);
     EXPECT_THAT(reply, MatchesRegex("\\*3\r\n:1\r\n\\$17\r\ns[0-9a-f]{16}\r\n:3600000\r\n"));
     return reply.substr(reply.find("$17\r\n") + 5, 17);
-  }
-  std::string of_permit(const std::string& command, const std::string& key,
-                        const std::string& permit) {
-    return run(command + " 'concurrency 2 lease=1h' " + key + " " + permit);
   }
 };
 
@@ -67,12 +61,6 @@ TEST_F(LimitCommandsTest, LendsPermits) {
   EXPECT_NE(one, two);
   EXPECT_THAT(run("SLUICE.ACQUIRE 'concurrency 2 lease=1h' a"),
               MatchesRegex("\\*3\r\n:0\r\n\\$-1\r\n:(3600000|359[0-9]{4})\r\n"));
-  EXPECT_EQ(of_permit("SLUICE.RENEW", "a", one), ":1\r\n");
-  EXPECT_EQ(of_permit("SLUICE.RELEASE", "b", one), ":0\r\n");
-  EXPECT_EQ(of_permit("SLUICE.RELEASE", "a", one), ":1\r\n");
-  EXPECT_EQ(of_permit("SLUICE.RELEASE", "a", one), ":0\r\n");
-  EXPECT_EQ(of_permit("SLUICE.RENEW", "a", one), ":0\r\n");
-  acquire("a");
   run("HELLO 3");
   EXPECT_THAT(run("SLUICE.ACQUIRE 'concurrency 2 lease=1h' a"), StartsWith("*3\r\n:0\r\n_\r\n:3"));
 }
@@ -81,7 +69,7 @@ TEST_F(LimitCommandsTest, RefusesWhatIsNoPermit) {
   acquire("a");
   for (const std::string text : {"''", "x", "s123", "s00000000000000000", "x0123456789abcdef",
                                  "s0123456789abcdeg", "s0000000000000000", "s+123456789abcdef"}) {
-    EXPECT_EQ(of_permit("SLUICE.RELEASE", "a", text),
+    EXPECT_EQ(run("SLUICE.RELEASE 'concurrency 2 lease=1h' a " + text),
               "-ERR this is no permit: SLUICE.ACQUIRE replies with one\r\n")
         << text;
   }
@@ -98,6 +86,10 @@ TEST_F(LimitCommandsTest, TellsPermitsFromUnits) {
        {"SLUICE.CHECK", "SLUICE.TAKE", "SLUICE.REFUND", "SLUICE.CHARGE"}) {
     EXPECT_THAT(run(command + " 'concurrency 2' a 1"), HasSubstr("lends permits: SLUICE.ACQUIRE"));
   }
+  // What takes no units fits every limit.
+  EXPECT_EQ(run("SLUICE.PEEK 'concurrency 2' a"), integers({1, 2, 2, 0, 0, 0}));
+  EXPECT_EQ(run("SLUICE.CHECK 'concurrency 2' a 0"), integers({1, 2, 2, 0, 0, 0}));
+  EXPECT_EQ(run("SLUICE.RESET 'concurrency 2' a"), "+OK\r\n");
   EXPECT_THAT(run("SLUICE.BLOCK 'concurrency 2' a 1000"), StartsWith("*6\r\n:1\r\n:2\r\n:0\r\n"));
 }
 
@@ -159,15 +151,6 @@ TEST_F(LimitCommandsTest, APermitSaysWhoGaveIt) {
     EXPECT_EQ(permit, 0xABU);
     EXPECT_EQ(read, giver);
   }
-}
-
-TEST_F(LimitCommandsTest, CountsWhatIsTaken) {
-  send("SLUICE.TAKE login a 9\r\nSLUICE.TAKE login a 9\r\nSLUICE.REFUND login a 1\r\n");
-  send("SLUICE.PEEK login a\r\nSLUICE.RESET login a\r\n");
-  const auto outcomes = thread->server->outcomes();
-  ASSERT_EQ(outcomes.size(), 2U);
-  EXPECT_EQ(outcomes[0], (OutcomeCount{"login", true, Source::kStore, 1}));
-  EXPECT_EQ(outcomes[1], (OutcomeCount{"login", false, Source::kStore, 1}));
 }
 
 }  // namespace

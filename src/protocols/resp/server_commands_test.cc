@@ -1,5 +1,3 @@
-#include "protocols/resp/server_commands.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -39,6 +37,7 @@ TEST_F(ServerCommandsTest, DescribesSubcommands) {
 }
 
 TEST_F(ServerCommandsTest, DocumentsACommand) {
+  EXPECT_EQ(run("COMMAND DOCS foo"), "*0\r\n");
   EXPECT_EQ(run("COMMAND DOCS SLUICE.CHECK"),
             "*2\r\n$12\r\nsluice.check\r\n*10\r\n"
             "$7\r\nsummary\r\n$27\r\nTakes cost units, or denies\r\n$5\r\ngroup\r\n$6\r\nlimits\r\n"
@@ -108,6 +107,7 @@ TEST_F(ServerCommandsTest, ListsTheConnections) {
 }
 
 TEST_F(ServerCommandsTest, TellsEachSection) {
+  EXPECT_EQ(run("INFO foo"), "$0\r\n\r\n");
   EXPECT_THAT(run("INFO"),
               AllOf(HasSubstr("# Server\r\nsluice_version:"), HasSubstr("\r\n\r\n# Clients\r\n"),
                     HasSubstr("# Memory\r\nused_memory:"), HasSubstr("# Stats\r\n"),

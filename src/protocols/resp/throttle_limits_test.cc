@@ -4,7 +4,6 @@
 #include <rapidcheck/gtest.h>
 
 #include "core/arithmetic.h"
-#include "testing/scripted_store.h"
 
 namespace sluice::resp {
 namespace {
@@ -45,18 +44,6 @@ RC_GTEST_PROP(ThrottleLimits, RefusesExactlyWhatCannotBeHeld, ()) {
     RC_ASSERT(params_of(limit).burst == numbers.max_burst + 1);
     RC_ASSERT(params_of(limit).interval_ns() == static_cast<std::int64_t>(interval_ns));
   }
-}
-
-TEST(ThrottleLimits, RemembersLimits) {
-  ScriptedStore store;
-  ThrottleLimits limits(store);
-  EXPECT_EQ(limits.find({15, 30, 60}), nullptr);
-  const auto* found = &limits.make({15, 30, 60});
-  EXPECT_EQ(limits.find({15, 30, 60}), found);
-  for (std::int64_t i = 1; i < 500; ++i) {
-    EXPECT_EQ(params_of(limits.make({i, 1, 1})->definition).burst, i + 1);
-  }
-  EXPECT_EQ(limits.find({15, 30, 60}), found);
 }
 
 }  // namespace

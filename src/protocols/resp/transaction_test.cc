@@ -14,7 +14,6 @@ namespace sluice::resp {
 namespace {
 
 using testing::Each;
-using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Le;
 using testing::StartsWith;
@@ -24,19 +23,6 @@ const std::string kQueued = "+QUEUED\r\n";
 const std::string kAborted = "-EXECABORT Transaction discarded because of previous errors.\r\n";
 
 using TransactionTest = CommandsTest<still_store>;
-
-TEST_F(TransactionTest, ChargesAtExecInOrder) {
-  EXPECT_EQ(send("MULTI\r\n"), "+OK\r\n");
-  EXPECT_EQ(send(kThrottleSent), kQueued);
-  EXPECT_EQ(send("PING\r\n"), kQueued);
-  EXPECT_EQ(send("SLUICE.CHECK login bob\r\n"), kQueued);
-  EXPECT_EQ(send(kThrottleSent), kQueued);
-  EXPECT_EQ(store->batches.size(), 0U);
-  EXPECT_EQ(send("EXEC\r\n"), "*4\r\n" + integers({0, 16, 15, -1, 2}) + "+PONG\r\n" +
-                                  integers({1, 5, 4, 0, 200, 0}) + integers({0, 16, 14, -1, 4}));
-  EXPECT_THAT(store->batches, ElementsAre(3));
-  EXPECT_EQ(send(kThrottleSent), integers({0, 16, 13, -1, 6}));
-}
 
 TEST_F(TransactionTest, AnswersAPipelineWithATransactionInIt) {
   EXPECT_EQ(send(kThrottleSent + "MULTI\r\n" + kThrottleSent + "EXEC\r\n" + kThrottleSent +
@@ -139,15 +125,6 @@ TEST_F(TransactionTest, ClosesOnQuitAndOnAProtocolError) {
   EXPECT_THAT(other.send("MULTI\r\n" + kThrottleSent + "*1\r\nx\r\n"), HasSubstr("Protocol error"));
   EXPECT_EQ(other.progress.next, StreamHandler::Next::kClose);
   EXPECT_EQ(store->batches.size(), 0U);
-}
-
-TEST_F(TransactionTest, BelongsToItsConnection) {
-  const auto thread = thread_over(store);
-  TestConnection one(thread);
-  TestConnection other(thread, 8);
-  one.send("MULTI\r\n");
-  EXPECT_EQ(other.send("PING\r\n"), "+PONG\r\n");
-  EXPECT_EQ(one.send("PING\r\n"), kQueued);
 }
 
 // If the store answers later, the commands are run batch by batch.

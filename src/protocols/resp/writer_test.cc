@@ -14,15 +14,6 @@ std::string written(Protocol protocol, void (*write)(Writer&)) {
   return output;
 }
 
-TEST(Writer, WritesWhatBothProtocolsShare) {
-  for (const auto protocol : {Protocol::kResp2, Protocol::kResp3}) {
-    EXPECT_EQ(written(protocol, [](Writer& w) { w.simple("OK"); }), "+OK\r\n");
-    EXPECT_EQ(written(protocol, [](Writer& w) { w.bulk("a\r\nb"); }), "$4\r\na\r\nb\r\n");
-    EXPECT_EQ(written(protocol, [](Writer& w) { w.bulk(""); }), "$0\r\n\r\n");
-    EXPECT_EQ(written(protocol, [](Writer& w) { w.array(12); }), "*12\r\n");
-  }
-}
-
 TEST(Writer, WritesEveryInteger) {
   const auto integer = [](std::int64_t number) {
     std::string output;
