@@ -107,20 +107,6 @@ TEST_F(MetricsTest, HasAsManySeriesAsTheFileHasLimits) {
   EXPECT_EQ(metrics().samples.size(), series);
 }
 
-TEST_F(MetricsTest, ALimitNamedOtherIsCountedByItself) {
-  ServerContext other(store, std::vector<Limit>{Limit("token_bucket 2/1h", "other")}, 1);
-  EXPECT_EQ(Exposition(metrics_text(other)).of("sluice_decisions_total").size(), 4U);
-}
-
-TEST_F(MetricsTest, TimesEveryBatch) {
-  constexpr auto kCount = "sluice_decision_duration_seconds_count{store=\"redis\"}";
-  EXPECT_EQ(value(kCount), "0");
-  take("login", "bob");
-  EXPECT_EQ(value(kCount), "1");
-  take("login", "bob", 7);
-  EXPECT_EQ(value(kCount), "8");
-}
-
 TEST_F(MetricsTest, TimesEachBatchOfAStoreThatAnswersLater) {
   const auto later = later_store();
   ServerContext server(later, std::vector<Limit>{Limit("token_bucket 2/1h", "login")}, 1);
@@ -188,13 +174,6 @@ TEST_F(MetricsTest, TellsHowTheStoreIs) {
   EXPECT_EQ(told, expected);
 }
 
-TEST_F(MetricsTest, CountsKeysAndBytesOfAStoreInMemory) {
-  ServerContext in_memory(open_store("memory:"), {}, 1, {.store_url = "memory:"});
-  const Exposition all(metrics_text(in_memory));
-  EXPECT_EQ(all.samples.at("sluice_store_keys{store=\"memory\"}"), "0");
-  EXPECT_GT(std::stoul(all.samples.at("sluice_store_bytes{store=\"memory\"}")), 0U);
-}
-
 TEST_F(MetricsTest, CountsConnectionsByProtocol) {
   ProtocolCounters& resp = context.protocol("resp");
   ++context.protocol("http").refused;
@@ -240,14 +219,6 @@ TEST_F(MetricsTest, CountsSnapshots) {
   EXPECT_THAT(
       metrics().of("sluice_snapshots_total"),
       ElementsAre(Pair(R"({outcome="failed"})", "2"), Pair(R"({outcome="succeeded"})", "1")));
-}
-
-TEST_F(MetricsTest, TellsWhetherTheLastReloadSucceeded) {
-  EXPECT_EQ(value("sluice_last_reload_succeeded"), "1");
-  context.count_reload(false);
-  EXPECT_EQ(value("sluice_last_reload_succeeded"), "0");
-  context.count_reload(true);
-  EXPECT_EQ(value("sluice_last_reload_succeeded"), "1");
 }
 
 TEST_F(MetricsTest, TellsHowOftenASnapshotIsWritten) {

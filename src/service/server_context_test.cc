@@ -38,16 +38,6 @@ class ServerContextTest : public testing::Test {
   ServerContext context{store, kNamed, 3};
 };
 
-TEST_F(ServerContextTest, ListsTheLimitsWithTheirCounts) {
-  take(0, "login", "bob", 3);
-  take(2, "login", "bob", 1);
-  take(1, "login", "lost", 1);
-  take(1, "token_bucket 1/1h", "bob", 2);
-  EXPECT_THAT(context.limits(), ElementsAre(LimitCount{"login", "token_bucket 2/1h", 2, 3},
-                                            LimitCount{"api", "token_bucket 9/1h", 0, 0},
-                                            LimitCount{"(other)", "", 1, 1}));
-}
-
 TEST_F(ServerContextTest, AddsTheThreadsUp) {
   store->answers = ScriptedStore::Answers::kAtOnce;
   constexpr int kEach = 2'000;

@@ -23,16 +23,6 @@ std::vector<KeyCount> rows_of(std::initializer_list<const TopKeys*> summaries) {
   return rows;
 }
 
-TEST(TopKeysTest, CountsFewKeysExactly) {
-  TopKeys first;
-  TopKeys second;
-  for (int i = 0; i < 5; ++i) first.add("ann");
-  for (int i = 0; i < 3; ++i) second.add("ann");
-  second.add("bob");
-  EXPECT_THAT(rows_of({&first, &second}),
-              UnorderedElementsAre(KeyCount{"ann", 8, 0}, KeyCount{"bob", 1, 0}));
-}
-
 TEST(TopKeysTest, KeepsTheFirstBytesOfAKey) {
   TopKeys keys;
   keys.add(std::string(1'000, 'x'));
