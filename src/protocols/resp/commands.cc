@@ -3,6 +3,7 @@
 #include <cassert>
 #include <cstddef>
 #include <cstdlib>
+#include <exception>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -10,6 +11,8 @@
 
 #include "core/near_miss.h"
 #include "protocols/resp/words.h"
+#include "sluice/limit.h"
+#include "sluice/store.h"
 
 namespace sluice::resp {
 namespace {
@@ -161,10 +164,17 @@ void run_command(CommandContext& context, Arguments arguments) {
   assert(!arguments.empty());
   const Command* const command = resolve_first(context, arguments);
   if (command == nullptr) return;
+  const auto refuse = [&](const std::exception& error) {
+    context.reply().error(std::string("ERR ") + error.what());
+  };
   try {
     command->run(context, arguments);
+  } catch (const InvalidLimit& error) {
+    refuse(error);
+  } catch (const StoreError& error) {
+    refuse(error);
   } catch (const std::system_error& error) {
-    context.reply().error(std::string("ERR ") + error.what());
+    refuse(error);
   }
 }
 

@@ -39,6 +39,7 @@ struct Command {
   KeyArguments keys;
   /// The group of COMMAND DOCS.
   std::string_view group;
+  /// May throw what run_command() replies.
   void (*runner)(CommandContext& context, Arguments arguments);
   std::string_view summary;
   /// What it replies with; empty for a subcommand. README.md has a table of name, syntax, summary
@@ -64,7 +65,8 @@ const Command* find_command(std::string_view name);
 /// after writing the reply that says why. REQUIRES: at least one argument.
 const Command* resolve_command(CommandContext& context, Arguments arguments);
 
-/// Runs a command. Replies with an error if there is no such command, or if the system refuses
+/// Runs a command. Replies with an error if there is no such command, if it throws InvalidLimit (a
+/// limit that it names) or StoreError (the store cannot open a space), or if the system refuses
 /// something that it needs, such as a thread. REQUIRES: at least one argument.
 void run_command(CommandContext& context, Arguments arguments);
 

@@ -11,7 +11,6 @@
 #include "protocols/resp/commands.h"
 #include "protocols/resp/integer_argument.h"
 #include "protocols/resp/words.h"
-#include "sluice/store.h"
 
 namespace sluice::resp {
 namespace {
@@ -42,11 +41,7 @@ void throttle(CommandContext& context, const ThrottleNumbers& numbers, Arguments
   const std::shared_ptr<const VaryingLimit>* limit = limits.find(numbers);
   if (limit == nullptr) {
     if (const auto wrong = find_error(numbers)) return context.reply().error(*wrong);
-    try {
-      limit = &limits.make(numbers);
-    } catch (const StoreError& error) {
-      return context.reply().error(std::string("ERR ") + error.what());
-    }
+    limit = &limits.make(numbers);
   }
   Request request = (*limit)->request(arguments[1]);
   request.cost = quantity;
@@ -173,27 +168,22 @@ void run_increx(CommandContext& context, Arguments arguments) {
   Increase increase;
   if (!IncrexOptions(context).read(arguments.subspan(2), increase)) return;
   const std::int64_t by = increase.by.value_or(1);
-  const IncrexLimit* limit = nullptr;
-  try {
-    limit = &context.thread.increx_limits.find(
-        {.bound = *increase.bound, .period_ns = *increase.period_ns});
-  } catch (const StoreError& error) {
-    return context.reply().error(std::string("ERR ") + error.what());
-  }
+  const IncrexLimit& limit = context.thread.increx_limits.find(
+      {.bound = *increase.bound, .period_ns = *increase.period_ns});
   // Of a count above the bound, the decision does not tell how much it is.
-  const bool needs_peek = limit->period->most > *increase.bound;
+  const bool needs_peek = limit.period->most > *increase.bound;
   if (needs_peek && lacks_room) return context.go_on_later(1);
-  Request request = limit->limit->request(arguments[1]);
+  Request request = limit.limit->request(arguments[1]);
   request.cost = by;
   const bool takes_what_there_is = increase.saturates && by > 0;
   if (takes_what_there_is) request.operation = Operation::kTakeUpTo;
   const std::uint32_t tag = context.replies.tag_with(needs_peek ? Form::kIncrease : Form::kCount,
                                                      {.number = takes_what_there_is ? 0 : by});
   DecisionBatch& batch = context.thread.context.batch;
-  batch.add_bound(request, {.tag = tag}, limit->limit);
+  batch.add_bound(request, {.tag = tag}, limit.limit);
   if (!needs_peek) return;
   --context.room;
-  const auto& widest = limit->period->widest;
+  const auto& widest = limit.period->widest;
   Request peek = widest->request(arguments[1]);
   peek.cost = 0;
   batch.add_bound(peek, {.tag = tag_of(Form::kTotal)}, widest);

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "algorithms/limit_definition.h"
 #include "core/arithmetic.h"
@@ -12,7 +11,6 @@
 #include "protocols/resp/integer_argument.h"
 #include "service/misfit.h"
 #include "service/permit_text.h"
-#include "sluice/store.h"
 #include "waiting/requests.h"
 
 namespace sluice::resp {
@@ -20,16 +18,9 @@ namespace {
 
 using SharedLimit = std::shared_ptr<const RegisteredLimit>;
 
-// Finds the limit by its name or expression. If there is none, replies why and returns null.
-const SharedLimit* find_limit(CommandContext& context, std::string_view text) {
-  try {
-    return &context.thread.context.limits.find(text);
-  } catch (const InvalidLimit& error) {
-    context.reply().error(std::string("ERR ") + error.what());
-  } catch (const StoreError& error) {
-    context.reply().error(std::string("ERR ") + error.what());
-  }
-  return nullptr;
+// The limit of this name or expression. Throws as LimitRegistry::find().
+const SharedLimit& find_limit(CommandContext& context, std::string_view text) {
+  return context.thread.context.limits.find(text);
 }
 
 // Why a limit cannot carry out this request; empty if it can.
@@ -57,9 +48,7 @@ void ask(CommandContext& context, const SharedLimit& limit, const Request& reque
 
 // The same, for the limit whose name or expression is arguments[1].
 void ask(CommandContext& context, Arguments arguments, const Request& request, Form form) {
-  if (const SharedLimit* limit = find_limit(context, arguments[1])) {
-    ask(context, *limit, request, tag_of(form));
-  }
+  ask(context, find_limit(context, arguments[1]), request, tag_of(form));
 }
 
 constexpr IntegerRange kUnits{.least = 0, .most = kMaxInt64};
@@ -69,14 +58,13 @@ void ask_of_units(CommandContext& context, Arguments arguments, Operation operat
                   const char* name, Form form) {
   constexpr std::size_t kWithUnits = 4;
   // First: without its quotes, an expression is cut at its blanks, and what follows is no number.
-  const SharedLimit* const limit = find_limit(context, arguments[1]);
-  if (limit == nullptr) return;
+  const SharedLimit& limit = find_limit(context, arguments[1]);
   Request request{.key = arguments[2], .operation = operation};
   if (arguments.size() == kWithUnits &&
       !read_integer(context, {name, arguments[3]}, kUnits, request.cost)) {
     return;
   }
-  ask(context, *limit, request, tag_of(form));
+  ask(context, limit, request, tag_of(form));
 }
 
 // Adds a request for the key arguments[2] and the permit arguments[3].
@@ -133,12 +121,11 @@ void run_sluice_reset(CommandContext& context, Arguments arguments) {
 }
 
 void run_sluice_acquire(CommandContext& context, Arguments arguments) {
-  const SharedLimit* limit = find_limit(context, arguments[1]);
-  if (limit == nullptr) return;
+  const SharedLimit& limit = find_limit(context, arguments[1]);
   const Request request{.key = arguments[2], .permit = new_permit_id()};
-  ask(context, *limit, request,
+  ask(context, limit, request,
       context.replies.tag_with(
-          Form::kPermit, {.number = lease_ms((*limit)->bound_for(arguments[2]).limit.definition()),
+          Form::kPermit, {.number = lease_ms(limit->bound_for(arguments[2]).limit.definition()),
                           .permit = request.permit,
                           .protocol = context.peer.protocol}));
 }
@@ -158,9 +145,7 @@ void run_sluice_checkall(CommandContext& context, Arguments arguments) {
   std::array<SharedLimit, kMaxTogether> limits;
   std::array<Request, kMaxTogether> requests;
   for (std::size_t i = 0; i < static_cast<std::size_t>(claims); ++i) {
-    const SharedLimit* limit = find_limit(context, arguments[kEach * i]);
-    if (limit == nullptr) return;
-    limits[i] = *limit;
+    limits[i] = find_limit(context, arguments[kEach * i]);
     requests[i].key = arguments[kEach * i + 1];
     if (!read_integer(context, {"cost", arguments[kEach * i + 2]}, kUnits, requests[i].cost)) {
       return;
@@ -196,12 +181,7 @@ void run_sluice_top(CommandContext& context, Arguments arguments) {
   if (arguments.size() == kWithNumber && !read_integer(context, {"n", arguments[2]}, kKeys, most)) {
     return;
   }
-  std::vector<KeyCount> rows;
-  try {
-    rows = context.thread.server->top(arguments[1], static_cast<std::size_t>(most));
-  } catch (const UnknownLimit& error) {
-    return context.reply().error(std::string("ERR ") + error.what());
-  }
+  const auto rows = context.thread.server->top(arguments[1], static_cast<std::size_t>(most));
   Writer reply = context.reply();
   reply.array(rows.size());
   for (const KeyCount& row : rows) {
