@@ -2,13 +2,8 @@
 #include <span>
 #include <string_view>
 
+#include "protocols/resp/command_functions.h"
 #include "protocols/resp/commands.h"
-#include "protocols/resp/connection_commands.h"
-#include "protocols/resp/info_command.h"
-#include "protocols/resp/key_commands.h"
-#include "protocols/resp/limit_commands.h"
-#include "protocols/resp/server_commands.h"
-#include "protocols/resp/transaction_commands.h"
 
 namespace sluice::resp {
 namespace {
@@ -107,7 +102,7 @@ constexpr std::array kCommands = std::to_array<Command>({
      run_subcommand, "Names the connection, or says what is known of connections", "as in Redis"},
     {"CLIENT|GETNAME", "", 2, kFast, kNone, "connection", run_client_getname,
      "Replies the connection's name", ""},
-    {"CLIENT|HELP", "", 2, 0, kNone, "connection", run_client_help, "Lists the subcommands", ""},
+    {"CLIENT|HELP", "", 2, 0, kNone, "connection", run_help, "Lists the subcommands", ""},
     {"CLIENT|ID", "", 2, kFast, kNone, "connection", run_client_id,
      "Replies the connection's number", ""},
     {"CLIENT|INFO", "", 2, 0, kNone, "connection", run_client_info, "Describes the connection", ""},
@@ -126,14 +121,14 @@ constexpr std::array kCommands = std::to_array<Command>({
     {"COMMAND|COUNT", "", 2, 0, kNone, "server", run_command_count, "Counts the commands", ""},
     {"COMMAND|DOCS", "[name ...]", -2, 0, kNone, "server", run_command_docs,
      "Documents all commands, or these", ""},
-    {"COMMAND|HELP", "", 2, 0, kNone, "server", run_command_help, "Lists the subcommands", ""},
+    {"COMMAND|HELP", "", 2, 0, kNone, "server", run_help, "Lists the subcommands", ""},
     {"COMMAND|INFO", "[name ...]", -2, 0, kNone, "server", run_command_info,
      "Describes all commands, or these", ""},
     {"CONFIG", "GET|HELP ...", -2, 0, kNone, "server", run_subcommand,
      "Says what clients ask for at their start", "as in Redis"},
     {"CONFIG|GET", "pattern [pattern ...]", -3, 0, kNone, "server", run_config_get,
      "Replies the parameters that match", ""},
-    {"CONFIG|HELP", "", 2, 0, kNone, "server", run_config_help, "Lists the subcommands", ""},
+    {"CONFIG|HELP", "", 2, 0, kNone, "server", run_help, "Lists the subcommands", ""},
     {"DBSIZE", "", 1, kReads, kNone, "server", run_dbsize,
      "Counts the keys that have a state, in a store in memory", "a number"},
     {"INFO", "[section ...]", -1, 0, kNone, "server", run_info, "Describes the server",

@@ -1,11 +1,10 @@
-#include "protocols/resp/connection_commands.h"
-
 #include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "core/instant.h"
+#include "protocols/resp/command_functions.h"
 #include "protocols/resp/commands.h"
 #include "protocols/resp/number.h"
 #include "protocols/resp/words.h"

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "protocols/resp/command_functions.h"
 #include "protocols/resp/commands.h"
-#include "protocols/resp/transaction_commands.h"
 #include "service/answers.h"
 
 namespace sluice::resp {

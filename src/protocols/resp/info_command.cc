@@ -1,5 +1,3 @@
-#include "protocols/resp/info_command.h"
-
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +7,7 @@
 #include <string>
 
 #include "core/arithmetic.h"
+#include "protocols/resp/command_functions.h"
 #include "protocols/resp/commands.h"
 #include "protocols/resp/words.h"
 #include "service/process_memory.h"

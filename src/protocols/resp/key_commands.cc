@@ -1,5 +1,3 @@
-#include "protocols/resp/key_commands.h"
-
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -8,6 +6,7 @@
 #include <string>
 
 #include "core/arithmetic.h"
+#include "protocols/resp/command_functions.h"
 #include "protocols/resp/commands.h"
 #include "protocols/resp/integer_argument.h"
 #include "protocols/resp/words.h"

@@ -1,5 +1,3 @@
-#include "protocols/resp/limit_commands.h"
-
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -7,6 +5,7 @@
 
 #include "algorithms/limit_definition.h"
 #include "core/arithmetic.h"
+#include "protocols/resp/command_functions.h"
 #include "protocols/resp/commands.h"
 #include "protocols/resp/integer_argument.h"
 #include "service/misfit.h"

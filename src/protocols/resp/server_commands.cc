@@ -1,5 +1,3 @@
-#include "protocols/resp/server_commands.h"
-
 #include <algorithm>
 #include <array>
 #include <string>
@@ -7,6 +5,7 @@
 #include <vector>
 
 #include "core/arithmetic.h"
+#include "protocols/resp/command_functions.h"
 #include "protocols/resp/commands.h"
 #include "protocols/resp/words.h"
 #include "service/overrides.h"
@@ -131,9 +130,12 @@ void document(Writer& reply, const Command& command) {
   for (const Command* subcommand : subcommands) document(reply, *subcommand);
 }
 
-// What HELP replies for a command that has subcommands.
-void help(CommandContext& context, std::string_view name) {
-  const auto subcommands = subcommands_of(*find_command(name));
+}  // namespace
+
+void run_help(CommandContext& context, Arguments arguments) {
+  const Command& command = *find_command(arguments[0]);
+  const std::string_view name = command.name;
+  const auto subcommands = subcommands_of(command);
   Writer reply = context.reply();
   reply.array(1 + 2 * subcommands.size());
   reply.simple(std::string(name) + " <subcommand> [<arg> [value] [opt] ...]. Subcommands are:");
@@ -144,8 +146,6 @@ void help(CommandContext& context, std::string_view name) {
     reply.simple("    " + std::string(subcommand->summary) + ".");
   }
 }
-
-}  // namespace
 
 void run_command_list(CommandContext& context, Arguments arguments) {
   if (arguments.size() == 1) return describe_all(context);
@@ -178,18 +178,6 @@ void run_command_info(CommandContext& context, Arguments arguments) {
     command == nullptr ? reply.null() : describe(reply, *command);
   }
   context.room = 0;
-}
-
-void run_command_help(CommandContext& context, Arguments) {
-  help(context, "COMMAND");
-}
-
-void run_client_help(CommandContext& context, Arguments) {
-  help(context, "CLIENT");
-}
-
-void run_config_help(CommandContext& context, Arguments) {
-  help(context, "CONFIG");
 }
 
 // Has only the parameters that clients and tools ask for at their start. The server itself is

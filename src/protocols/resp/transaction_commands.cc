@@ -1,8 +1,7 @@
-#include "protocols/resp/transaction_commands.h"
-
 #include <cassert>
 #include <string>
 
+#include "protocols/resp/command_functions.h"
 #include "protocols/resp/commands.h"
 
 namespace sluice::resp {
