@@ -32,8 +32,7 @@ void say(std::string_view sentence) {
 
 int run(const std::string& path, bool insecure) {
   try {
-    const ConfigFile config = read_config_file(path);
-    ServerOptions options = options_of(config);
+    ServerOptions options = read_config_file(path);
     options.insecure = insecure;
     std::vector<Listening> listening;
     try {
@@ -46,7 +45,7 @@ int run(const std::string& path, bool insecure) {
     }
     warn_of_options(options, listening,
                     [&](const LogEvent& warning) { say(path + ": " + warning.message); });
-    std::cout << path << ": " << describe(config) << std::endl;
+    std::cout << path << ": " << options.file_summary << std::endl;
   } catch (const ConfigError& error) {
     say(error.what());
     return kFailed;

@@ -93,7 +93,7 @@ LogOptions log_options_of(const CommandLine& line, LogOptions options) {
 /// What the files say, where the command line does not say it. Throws ConfigError.
 ServerOptions read_options(const CommandLine& line) {
   ServerOptions options =
-      line.config_file.empty() ? ServerOptions() : options_of(read_config_file(line.config_file));
+      line.config_file.empty() ? ServerOptions() : read_config_file(line.config_file);
   const ServerOptions& given = line.options;
   for (const auto& [protocol, option] : line.address_options) {
     if (option->empty()) continue;

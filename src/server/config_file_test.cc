@@ -17,6 +17,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Pair;
 using testing::StartsWith;
 
 std::string mistake(std::string_view yaml) {
@@ -24,7 +25,7 @@ std::string mistake(std::string_view yaml) {
 }
 
 TEST(ConfigFile, HoldsWhatTheServerIsToldByIt) {
-  const ConfigFile config = parse_config(R"(
+  const ServerOptions config = parse_config(R"(
 listen:
   resp: [127.0.0.1:6380, "unix:/run/sluice/resp.sock"]
 store: memory:?max_bytes=1073741824
@@ -37,21 +38,20 @@ limits:
   login: sliding_log 5/10m
   api: token_bucket 100/1s burst=200
 )",
-                                         "f.yaml");
-  ASSERT_TRUE(config.listen.has_value());
-  EXPECT_THAT(config.listen->at("resp"),
-              ElementsAre("127.0.0.1:6380", "unix:/run/sluice/resp.sock"));
+                                            "f.yaml");
+  EXPECT_THAT(
+      config.addresses,
+      ElementsAre(Pair("resp", ElementsAre("127.0.0.1:6380", "unix:/run/sluice/resp.sock"))));
   EXPECT_EQ(config.store, "memory:?max_bytes=1073741824");
   EXPECT_EQ(config.drain, std::chrono::seconds(90));
   EXPECT_EQ(config.max_client_bytes, 40'000'000U);
-  ASSERT_TRUE(config.snapshot.has_value());
-  EXPECT_EQ(config.snapshot->file, "/var/lib/sluice/snapshot");
-  EXPECT_EQ(config.snapshot->every, std::chrono::minutes(5));
-  EXPECT_EQ(config.log_format, LogFormat::kJson);
-  EXPECT_EQ(config.log_level, LogLevel::kWarning);
-  EXPECT_EQ(config.log_slow, std::chrono::milliseconds(20));
-  EXPECT_EQ(parse_config("log: {slow: no}", "f.yaml").log_slow, SlowDecisions::kNever);
-  EXPECT_EQ(parse_config("log: {slow: false}", "f.yaml").log_slow, SlowDecisions::kNever);
+  EXPECT_EQ(config.snapshot.file, "/var/lib/sluice/snapshot");
+  EXPECT_EQ(config.snapshot.every, std::chrono::minutes(5));
+  EXPECT_EQ(config.log.format, LogFormat::kJson);
+  EXPECT_EQ(config.log.level, LogLevel::kWarning);
+  EXPECT_EQ(config.log.slow, std::chrono::milliseconds(20));
+  EXPECT_EQ(parse_config("log: {slow: no}", "f.yaml").log.slow, SlowDecisions::kNever);
+  EXPECT_EQ(parse_config("log: {slow: false}", "f.yaml").log.slow, SlowDecisions::kNever);
   EXPECT_EQ(
       mistake("log: {slow: never}"),
       "f.yaml:1:13: 'slow' must be a duration like 5s or 1m30s, or no; the units are ns us ms "
@@ -59,21 +59,17 @@ limits:
   EXPECT_FALSE(config.limits.expressions);
   ASSERT_EQ(config.limits.named.size(), 2U);
   EXPECT_EQ(config.limits.named[1].limit.space(), "api");
-  EXPECT_EQ(describe(config),
+  EXPECT_EQ(config.file_summary,
             "2 named limits, no expressions, 2 resp listeners, a snapshot, store "
             "memory:?max_bytes=1073741824");
 }
 
 TEST(ConfigFile, LeavesOpenWhatItDoesNotName) {
-  const ConfigFile config = parse_config("limits: {login: sliding_log 5/10m}", "f.yaml");
-  EXPECT_FALSE(config.listen.has_value());
-  EXPECT_FALSE(config.store.has_value());
-  EXPECT_FALSE(config.drain.has_value());
-  EXPECT_FALSE(config.max_client_bytes.has_value());
-  EXPECT_FALSE(config.snapshot.has_value());
-  EXPECT_FALSE(config.log_format.has_value());
+  const ServerOptions config = parse_config("limits: {login: sliding_log 5/10m}", "f.yaml");
+  EXPECT_EQ(config.addresses, default_addresses());
+  EXPECT_EQ(config.store, "memory:");
   EXPECT_TRUE(config.limits.expressions);
-  EXPECT_EQ(describe(config), "1 named limit");
+  EXPECT_EQ(config.file_summary, "1 named limit");
   EXPECT_THAT(parse_config("drain: 0s", "f.yaml").limits.named, IsEmpty());
 }
 
@@ -108,7 +104,7 @@ TEST(ConfigFile, PointsAtMistakesInTheRulesForClients) {
 }
 
 TEST(ConfigFile, HasTheFilesOfTlsForAllAndForOneAddress) {
-  const ConfigFile config = parse_config(R"(
+  const ServerOptions config = parse_config(R"(
 tls: {cert: /etc/server.pem, key: /etc/server.key}
 listen:
   resp:
@@ -116,10 +112,10 @@ listen:
     - {address: 0.0.0.0:6390, tls: {cert: /etc/own.pem, client_ca: /etc/ca.pem}}
     - {address: 127.0.0.1:6391, tls: no}
 )",
-                                         "f.yaml");
+                                            "f.yaml");
   const TlsServerFiles own{.certificate = "/etc/own.pem", .key = "", .client_ca = "/etc/ca.pem"};
   EXPECT_EQ(config.tls, (TlsServerFiles{"/etc/server.pem", "/etc/server.key", ""}));
-  EXPECT_THAT(config.listen->at("resp"),
+  EXPECT_THAT(config.addresses.at("resp"),
               ElementsAre(ServedAddress("127.0.0.1:6380"), ServedAddress("0.0.0.0:6390", own),
                           ServedAddress("127.0.0.1:6391", TlsServerFiles{})));
 }
@@ -143,14 +139,14 @@ TEST(ConfigFile, PointsAtMistakesInTls) {
 
 TEST(ConfigFile, NamesTheUsers) {
   const std::string hash = token_sha256("secret");
-  const ConfigFile config =
+  const ServerOptions config =
       parse_config("users:\n  - {name: gateway, token: \"sha256:" + hash +
                        "\", roles: [check]}\n"
                        "  - {certificate: 'CN=gateway', roles: [check, admin, metrics]}\n",
                    "f.yaml");
   EXPECT_THAT(config.users, ElementsAre(User{"gateway", hash, "", kCheckRole},
                                         User{"", "", "CN=gateway", kAllRoles}));
-  EXPECT_EQ(describe(config), "0 named limits, 2 users");
+  EXPECT_EQ(config.file_summary, "0 named limits, 2 users");
 }
 
 TEST(ConfigFile, PointsAtAWrongUser) {
@@ -181,9 +177,9 @@ TEST(ConfigFile, TakesTheShortForms) {
   EXPECT_EQ(parse_config("store: memory", "f.yaml").store, "memory:");
   EXPECT_EQ(parse_config("drain: 0s", "f.yaml").drain, std::chrono::seconds(0));
   EXPECT_EQ(parse_config("drain: 1us", "f.yaml").drain, std::chrono::milliseconds(1));
-  EXPECT_THAT(parse_config("listen: {resp: 127.0.0.1:6380}", "f.yaml").listen->at("resp"),
+  EXPECT_THAT(parse_config("listen: {resp: 127.0.0.1:6380}", "f.yaml").addresses.at("resp"),
               ElementsAre("127.0.0.1:6380"));
-  EXPECT_THAT(parse_config("listen: {resp: []}", "f.yaml").listen->at("resp"), IsEmpty());
+  EXPECT_THAT(parse_config("listen: {resp: []}", "f.yaml").addresses.at("resp"), IsEmpty());
   for (const std::string no : {"no", "false", "off"}) {
     EXPECT_FALSE(parse_config("expressions: " + no, "f.yaml").limits.expressions) << no;
   }
@@ -252,7 +248,7 @@ TEST(ConfigFile, PointsAtFilesThatCannotBeOpened) {
 TEST(ConfigFile, KeepsThePasswordOfAStoreFromItsMessages) {
   EXPECT_THAT(mistake("store: redis://user:secret@h?nonsense=1"),
               AllOf(HasSubstr("nonsense"), Not(HasSubstr("secret"))));
-  EXPECT_EQ(describe(parse_config("store: redis://user:secret@h", "f.yaml")),
+  EXPECT_EQ(parse_config("store: redis://user:secret@h", "f.yaml").file_summary,
             "0 named limits, store redis://user:***@h");
 }
 

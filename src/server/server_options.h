@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "net/stream_server.h"
-#include "server/config_file.h"
 #include "server/log.h"
 #include "server/served_address.h"
 #include "server/service_manager.h"
@@ -34,6 +33,8 @@ struct ServerOptions {
   std::vector<User> users = {};
   /// Whether the file has `users` without any, of which Server warns.
   bool has_empty_users = false;
+  /// What the file holds, in one line; empty without a file.
+  std::string file_summary = {};
   ClientRules client_rules = {};
   /// Allows addresses that other machines can reach without users or certificates of the clients.
   bool insecure = false;
@@ -51,9 +52,6 @@ struct ServerOptions {
 /// Each thread remembers limits of its own and holds their spaces in the store (limit_registry.h):
 /// all threads together at most half of the spaces that a store can have.
 inline constexpr std::size_t kMaxThreads = 64;
-
-/// What the file says, and the defaults for what it does not say.
-ServerOptions options_of(ConfigFile file);
 
 /// The files for TLS.
 std::set<std::string> certificate_files(const ServerOptions& options);

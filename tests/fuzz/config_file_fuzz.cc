@@ -11,11 +11,11 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);
   try {
-    const sluice::ConfigFile config = sluice::parse_config(text, "sluice.yaml");
-    for (const auto& limit : config.limits.named) {
+    const sluice::ServerOptions options = sluice::parse_config(text, "sluice.yaml");
+    for (const auto& limit : options.limits.named) {
       if (limit.limit.expression().empty()) std::abort();
     }
-    if (sluice::describe(config).find('\n') != std::string::npos) std::abort();
+    if (options.file_summary.find('\n') != std::string::npos) std::abort();
   } catch (const sluice::ConfigError& error) {
     if (!std::string_view(error.what()).starts_with("sluice.yaml:")) std::abort();
   }
