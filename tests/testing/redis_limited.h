@@ -23,8 +23,11 @@ namespace sluice::redis {
 using namespace std::chrono_literals;
 using servers::RedisServer;
 
-inline RedisOptions options_for(const RedisServer& server) {
-  return {.servers = {{.host = "127.0.0.1", .port = server.port()}}, .deadline = 5s};
+inline RedisOptions options_for(const RedisServer& server, std::chrono::nanoseconds deadline = 5s,
+                                Topology topology = Topology::kSingle) {
+  return {.topology = topology,
+          .servers = {{.host = "127.0.0.1", .port = server.port()}},
+          .deadline = deadline};
 }
 
 // What became of a request.

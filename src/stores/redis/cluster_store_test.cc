@@ -20,10 +20,9 @@
 namespace sluice::redis {
 namespace {
 
-RedisOptions options_for_node(const RedisServer& node, std::chrono::nanoseconds deadline) {
-  RedisOptions options{.topology = Topology::kCluster, .servers = {}, .deadline = deadline};
-  options.servers = {{.host = "127.0.0.1", .port = node.port()}};
-  return options;
+// The options of a store on the cluster of that node.
+RedisOptions options_for_node(const RedisServer& node, std::chrono::nanoseconds deadline = 5s) {
+  return options_for(node, deadline, Topology::kCluster);
 }
 
 // A key of which the node has the slot.
@@ -38,7 +37,7 @@ std::string key_of(const servers::RedisCluster& cluster, std::size_t node) {
 
 TEST(RedisStoreOnACluster, JudgesEachKeyOfASlotThatMoves) {
   servers::RedisCluster cluster;
-  Limited limited(options_for_node(cluster.node(0), 5s), "fixed_window 9/24h");
+  Limited limited(options_for_node(cluster.node(0)), "fixed_window 9/24h");
   const Limit other("fixed_window 5/24h", "other");
   const auto space = limited.store().open_space(other.definition());
   const Request fresh{.limit = &other.definition(), .space = space.get(), .key = "k"};
@@ -152,7 +151,7 @@ TEST(RedisStoreOnACluster, KeepsANodeThatHandsOverItsLastSlot) {
   const std::string& key_there = importer.key_of_other();
   // Its first map is right: no redirection makes it stale, after which the node that holds the
   // call up might be asked for it.
-  Limited limited(options_for_node(leaving, 5s), "fixed_window 9/24h");
+  Limited limited(options_for_node(leaving), "fixed_window 9/24h");
   limited.check(key_there, 0);
   EXPECT_EQ(limited.check("k", 0).remaining, 9);
   EXPECT_EQ(calls(leaving, "evalsha"), 1);
@@ -220,7 +219,7 @@ TEST(RedisStoreOnACluster, NamesToEachCallerWhatItsOwnNodeSays) {
 // One call for each node, whatever the order of what is asked, and whichever node the URL names.
 TEST(RedisStoreOnACluster, ABatchIsOneCallForEachSlot) {
   servers::RedisCluster cluster;
-  Limited limited(options_for_node(cluster.node(2), 5s), "fixed_window 100/24h");
+  Limited limited(options_for_node(cluster.node(2)), "fixed_window 100/24h");
   std::vector<std::string> keys;
   for (std::size_t i = 0; i < cluster.size(); ++i) keys.push_back(key_of(cluster, i));
   std::vector<Request> requests;
@@ -235,7 +234,7 @@ TEST(RedisStoreOnACluster, ABatchIsOneCallForEachSlot) {
 
 TEST(RedisStoreOnACluster, TakesTogetherFromOneSlotOnly) {
   servers::RedisCluster cluster;
-  Limited limited(options_for_node(cluster.node(0), 5s), "fixed_window 100/24h");
+  Limited limited(options_for_node(cluster.node(0)), "fixed_window 100/24h");
   const std::string here = key_of(cluster, 0);
   const std::string there = key_of(cluster, 1);
   const std::array apart{limited.request(here), limited.request(there)};

@@ -20,12 +20,6 @@ namespace {
 using State = StoreHealth::State;
 using testing::HasSubstr;
 
-RedisOptions with_deadline(const RedisOptions& options, std::chrono::nanoseconds deadline) {
-  RedisOptions other = options;
-  other.deadline = deadline;
-  return other;
-}
-
 // Why the first decision has no answer, given within half of the deadline.
 std::string error_at_once(Limited& limited) {
   const auto began = std::chrono::steady_clock::now();
@@ -58,10 +52,10 @@ TEST(RedisStoreHealth, SaysThatTheServerIsLostAndBack) {
 TEST(RedisStoreHealth, AReplicaIsLostUntilItIsThePrimary) {
   const RedisServer server;
   server.command({"ACL", "SETUSER", "app", "on", ">pass", "~*", "&*", "+@all", "-role"});
-  RedisOptions named = with_deadline(options_for(server), 20s);
+  RedisOptions named = options_for(server, 20s);
   named.user = "app";
   named.password = "pass";
-  for (const RedisOptions& options : {with_deadline(options_for(server), 20s), named}) {
+  for (const RedisOptions& options : {options_for(server, 20s), named}) {
     server.command({"REPLICAOF", "127.0.0.1", std::to_string(servers::free_port())});
     Limited limited(options, "token_bucket 10/1h");
     const std::string error =
@@ -81,7 +75,7 @@ TEST(RedisStoreHealth, AReplicaIsLostUntilItIsThePrimary) {
 
 TEST(RedisStoreHealth, NamesAServerThatIsNotWhatTheUrlSays) {
   const RedisServer server;
-  RedisOptions cluster = with_deadline(options_for(server), 20s);
+  RedisOptions cluster = options_for(server, 20s);
   RedisOptions with_tls = cluster;
   RedisOptions sentinel = cluster;
   cluster.topology = Topology::kCluster;
@@ -103,7 +97,7 @@ TEST(RedisStoreHealth, NamesAServerThatIsNotWhatTheUrlSays) {
 
 TEST(RedisStoreHealth, ARefusedHandshakeDoesNotQuoteTheScript) {
   const RedisServer server({.config = {"rename-command SCRIPT \"\""}});
-  Limited limited(with_deadline(options_for(server), 20s), "token_bucket 10/1h");
+  Limited limited(options_for(server, 20s), "token_bucket 10/1h");
   EXPECT_EQ(error_at_once(limited),
             "redis " + options_for(server).servers[0].text() + ": ERR unknown command 'SCRIPT'");
 }

@@ -229,8 +229,7 @@ TEST(RedisWatch, AUserWhoMayNotPublishReleasesAllTheSame) {
 // Through TLS, and with a password.
 TEST(RedisWatch, HearsOfAllKeysOfACluster) {
   servers::RedisCluster cluster({.password = "open-sesame", .tls = true});
-  RedisOptions options = options_for(cluster.node(0));
-  options.topology = Topology::kCluster;
+  RedisOptions options = options_for(cluster.node(0), 5s, Topology::kCluster);
   options.password = "open-sesame";
   options.servers[0].tls =
       std::make_shared<TlsContext>(TlsOptions{.ca_file = servers::certificates().ca});

@@ -5,7 +5,6 @@
 #include <gmock/gmock.h>
 
 #include <string>
-#include <vector>
 
 #include "servers/await.h"
 #include "servers/fault_proxy.h"
@@ -15,10 +14,8 @@
 namespace sluice::redis {
 namespace {
 
-RedisOptions virtual_options(const std::vector<std::uint16_t>& ports) {
-  RedisOptions options{.servers = {}, .deadline = 5s, .virtual_time = true};
-  for (const auto port : ports) options.servers.push_back({.host = "127.0.0.1", .port = port});
-  return options;
+RedisOptions virtual_options(std::uint16_t port) {
+  return {.servers = {{.host = "127.0.0.1", .port = port}}, .deadline = 5s, .virtual_time = true};
 }
 
 // So many keys as a replay leaves them.
@@ -62,7 +59,7 @@ TEST(Sweep, RemovesAPageOfKeysAtOnce) {
   const RedisServer server;
   server.command({"SET", "other", "x"});
   fill(server, 20'000);
-  Limited(virtual_options({server.port()}), "fixed_window 5/1s").check("k");
+  Limited(virtual_options(server.port()), "fixed_window 5/1s").check("k");
   EXPECT_EQ(server.command({"DBSIZE"}), "1");
   // SCAN may give a few more than it was asked for, and nothing on its last page.
   EXPECT_LE(calls(server, "scan"), 25);
@@ -84,7 +81,7 @@ TEST(Sweep, RemovesASlotsKeysAtOnce) {
       keys += 30;
     }
   }
-  RedisOptions options = virtual_options({cluster.node(0).port()});
+  RedisOptions options = virtual_options(cluster.node(0).port());
   options.topology = Topology::kCluster;
   {
     Limited limited(options, "fixed_window 5/1s");
@@ -102,7 +99,7 @@ TEST(Sweep, RemovesASlotsKeysAtOnce) {
 TEST(Sweep, IsPatientWhileThereAreAnswers) {
   const RedisServer server;
   servers::FaultProxy proxy(server.port());
-  RedisOptions options = virtual_options({proxy.port()});
+  RedisOptions options = virtual_options(proxy.port());
   options.deadline = 1s;
   Swept swept(options);
   swept.await_handshake(server);
@@ -114,7 +111,7 @@ TEST(Sweep, IsPatientWhileThereAreAnswers) {
 
 TEST(Sweep, AsksForNoPageOnceItsTimeIsOver) {
   const RedisServer server;
-  Swept swept(virtual_options({server.port()}));
+  Swept swept(virtual_options(server.port()));
   swept.await_handshake(server);
   fill(server, 5'000);
   const long pages = calls(server, "scan");
@@ -124,7 +121,7 @@ TEST(Sweep, AsksForNoPageOnceItsTimeIsOver) {
 
 TEST(Sweep, EndsWhereAServerIsSilent) {
   RedisServer server;
-  RedisOptions options = virtual_options({server.port()});
+  RedisOptions options = virtual_options(server.port());
   options.deadline = 200ms;
   Swept swept(options);
   swept.await_handshake(server);
@@ -137,7 +134,7 @@ TEST(Sweep, EndsWhereAServerIsSilent) {
 
 TEST(Sweep, EndsAtOnceWhereAServerIsGone) {
   RedisServer server;
-  const RedisOptions options = virtual_options({server.port()});
+  const RedisOptions options = virtual_options(server.port());
   Swept swept(options);
   swept.await_handshake(server);
   server.kill();
@@ -147,7 +144,7 @@ TEST(Sweep, EndsAtOnceWhereAServerIsGone) {
 TEST(Sweep, EndsWhereNoServerHasEverAnswered) {
   RedisServer server;
   server.stop();
-  Limited limited(virtual_options({server.port()}), "fixed_window 5/1s");
+  Limited limited(virtual_options(server.port()), "fixed_window 5/1s");
   EXPECT_THROW(limited.check("k"), StoreError);
 }
 
