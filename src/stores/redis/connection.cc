@@ -18,8 +18,7 @@ constexpr std::size_t kMaxLookedAt = 512;
 // Subscriber sends a PING as often (kBeat).
 constexpr std::chrono::milliseconds kSubscriberSilence{1'000};
 
-// Whether the reply to ROLE or HELLO says so. (An error says nothing: the client may lack the
-// right to ask.)
+// Whether it is the reply to ROLE or HELLO, and says so.
 bool is_replica(const Reply& reply) {
   const std::vector<Reply>& words = reply.elements;
   if (words.empty()) return false;
@@ -125,46 +124,44 @@ PipelineOptions Connection::pipeline_options() const {
 
 void Connection::make_handshake() {
   const bool is_sentinel = purpose_ == Purpose::kSentinel;
-  const Wanted role = purpose_ == Purpose::kPrimary ? Wanted::kPrimary : Wanted::kAnything;
   const std::string& user = is_sentinel ? options_.sentinel_user : options_.user;
   const std::string& password = is_sentinel ? options_.sentinel_password : options_.password;
   if (!user.empty()) {
-    add_to_handshake(Wanted::kNoError, {"AUTH", user, password});
+    add_to_handshake({"AUTH", user, password});
   } else if (!password.empty()) {
-    add_to_handshake(Wanted::kNoError, {"AUTH", password});
+    add_to_handshake({"AUTH", password});
   }
   if (decides() && options_.database != 0) {
-    add_to_handshake(Wanted::kNoError, {"SELECT", std::to_string(options_.database)});
+    add_to_handshake({"SELECT", std::to_string(options_.database)});
   }
   // Before commands that may be refused: the first reply to a client without access says so.
-  add_to_handshake(Wanted::kNoError, {"PING"});
+  add_to_handshake({"PING"});
   // A server that knows users knows HELLO, too, which every user may send, and which tells the role
   // of the server. CLIENT SETNAME and ROLE may be refused, and the refusal would be in the server's
   // log of security events.
   if (user.empty()) {
-    add_to_handshake(Wanted::kAnything, {"CLIENT", "SETNAME", "sluice"});
-    if (role == Wanted::kPrimary) add_to_handshake(role, {"ROLE"});
+    add_to_handshake({"CLIENT", "SETNAME", "sluice"}, true);
+    if (purpose_ == Purpose::kPrimary) add_to_handshake({"ROLE"}, true);
   } else {
-    add_to_handshake(role, {"HELLO", "2", "SETNAME", "sluice"});
+    add_to_handshake({"HELLO", "2", "SETNAME", "sluice"}, true);
   }
-  if (decides()) add_to_handshake(Wanted::kNoError, {"SCRIPT", "LOAD", script_text()});
+  if (decides()) add_to_handshake({"SCRIPT", "LOAD", script_text()});
 }
 
-void Connection::add_to_handshake(Wanted wanted, std::initializer_list<std::string_view> command) {
-  wanted_.push_back(wanted);
+void Connection::add_to_handshake(std::initializer_list<std::string_view> command, bool may_fail) {
+  may_fail_.push_back(may_fail);
   append_command(handshake_, command);
 }
 
 std::optional<std::string> Connection::on_handshake_reply(std::size_t i, std::string_view reply) {
-  const Wanted wanted = wanted_.at(i);
-  if (wanted == Wanted::kAnything) return std::nullopt;
-  if (wanted == Wanted::kPrimary) {
-    const auto role = read_reply(reply);
-    if (!role || !is_replica(*role)) return std::nullopt;
-    return name() + " is a replica, not the primary";
+  if (reply.front() == '-') {
+    if (may_fail_.at(i)) return std::nullopt;
+    return name() + ": " + std::string(without_arguments(error_text(reply)));
   }
-  if (reply.front() != '-') return std::nullopt;
-  return name() + ": " + std::string(without_arguments(error_text(reply)));
+  if (purpose_ != Purpose::kPrimary) return std::nullopt;
+  const std::optional<Reply> role = read_reply(reply);
+  if (!role || !is_replica(*role)) return std::nullopt;
+  return name() + " is a replica, not the primary";
 }
 
 Connection::~Connection() {

@@ -27,7 +27,7 @@ class ConnectionListener {
   virtual ~ConnectionListener() = default;
   virtual void on_up(Connection& connection) = 0;
   /// The connection is lost, or an attempt to connect has failed.
-  virtual void on_down(Connection& connection, std::string_view why) = 0;
+  virtual void on_down(Connection& /*connection*/, std::string_view /*why*/) {}
   /// The server has answered a call with the error `text`, or one of its requests with READONLY.
   /// What that says of the routes holds for the next requests. Called before on_refused(), and for
   /// a call even if none of its requests is left.
@@ -103,7 +103,7 @@ class Connection final : public PipelineUser {
 
   std::unique_ptr<Command> next_command() override;
   std::string handshake() override { return handshake_; }
-  std::size_t handshake_replies() override { return wanted_.size(); }
+  std::size_t handshake_replies() override { return may_fail_.size(); }
   std::optional<std::string> on_handshake_reply(std::size_t i, std::string_view reply) override;
   std::unique_ptr<Framing> make_framing() override { return std::make_unique<RespFraming>(); }
   void on_up() override;
@@ -116,17 +116,10 @@ class Connection final : public PipelineUser {
   class Call;
   class Control;
 
-  /// The reply that is wanted to a command of the handshake.
-  enum class Wanted : std::uint8_t {
-    kNoError,
-    kAnything,
-    kPrimary,  ///< Anything but the role of a replica.
-  };
-
   bool decides() const { return purpose_ == Purpose::kNode || purpose_ == Purpose::kPrimary; }
   PipelineOptions pipeline_options() const;
   void make_handshake();
-  void add_to_handshake(Wanted wanted, std::initializer_list<std::string_view> command);
+  void add_to_handshake(std::initializer_list<std::string_view> command, bool may_fail = false);
   std::unique_ptr<Call> next_call(RequestList& from);
   void fill(Call& call, RequestList& from);
   void on_reply(Call& call, std::string_view reply);
@@ -145,7 +138,7 @@ class Connection final : public PipelineUser {
   ServerHealth health_;
   ConnectionListener& listener_;
   std::string handshake_;
-  std::vector<Wanted> wanted_;  // One for each command of the handshake.
+  std::vector<bool> may_fail_;  // Each command of the handshake.
 
   RequestList queue_;
   RequestList again_;   // Sent before queue_: the server has not executed them the first time.

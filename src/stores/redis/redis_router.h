@@ -44,7 +44,6 @@ class RedisRouter : public Router, public ConnectionListener {
   void abandon(PendingRequest& request) override { Connection::abandon(request); }
 
   void on_up(Connection& /*connection*/) override { was_connected_ = true; }
-  void on_down(Connection& /*connection*/, std::string_view /*why*/) override {}
   void on_refused(PendingRequest& request, Connection& connection, std::string_view text) override;
 
  protected:
