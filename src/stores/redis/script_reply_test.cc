@@ -113,17 +113,6 @@ TEST(ScriptReply, ToAnotherCallAnswersNothing) {
   }
 }
 
-TEST(ScriptReply, WithAnotherVerdictThanFollowsIsRefused) {
-  Asked asked;
-  auto answers = fresh_answers();
-  answers[1][0] = '0';
-  EXPECT_TRUE(asked.call.read(reply_of(answers)));
-  EXPECT_EQ(asked.decisions[0].source, Source::kUnavailable);
-  EXPECT_FALSE(asked.decisions[0].allowed);
-  EXPECT_EQ(asked.call.errors()[0], kOtherVerdict);
-  for (std::size_t i = 1; i < 5; ++i) EXPECT_EQ(asked.call.errors()[i], "") << i;
-}
-
 TEST(ScriptReply, NamesTheErrorOfEachThatFailed) {
   Asked asked;
   auto answers = fresh_answers();
@@ -182,18 +171,6 @@ TEST(ScriptReply, WithMoreThanWasAskedForIsNoAnswerToTheLast) {
     EXPECT_FALSE(asked.call.read(reply_of(answers)));
     for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(asked.call.errors()[i], "") << last << i;
     EXPECT_EQ(asked.call.errors()[4], last == "forgotten" ? "" : kUnreadable);
-  }
-}
-
-TEST(ScriptReply, OfAnotherKindAnswersNothing) {
-  const std::string whole = reply_of(fresh_answers());
-  for (const std::string& reply : {std::string("+OK\r\n"), std::string(":1\r\n"),
-                                   std::string("$-1\r\n"), "*1\r\n" + whole, whole + whole}) {
-    Asked asked;
-    EXPECT_FALSE(asked.call.read(reply));
-    for (const Decision& decision : asked.decisions) {
-      EXPECT_EQ(decision.source, Source::kUnavailable);
-    }
   }
 }
 
