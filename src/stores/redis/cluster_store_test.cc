@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 
-#include <algorithm>
 #include <array>
 #include <chrono>
 #include <future>
@@ -13,7 +12,6 @@
 #include "servers/await.h"
 #include "servers/redis_cluster.h"
 #include "servers/resp_client.h"
-#include "servers/socket.h"
 #include "testing/error_of.h"
 #include "testing/redis_limited.h"
 
@@ -56,15 +54,6 @@ TEST(RedisStoreOnACluster, JudgesEachKeyOfASlotThatMoves) {
   limited.store().decide(requests, kStoreTime, decisions);
   EXPECT_EQ(decisions[0].remaining, 6);
   EXPECT_EQ(decisions[1].remaining, 3);
-}
-
-// How often the cluster's nodes have been asked for the map of slots.
-long maps_asked(servers::RedisCluster& cluster) {
-  long sum = 0;
-  for (std::size_t i = 0; i < cluster.size(); ++i) {
-    if (cluster.node(i).pid() > 0) sum += calls(cluster.node(i), "cluster|slots");
-  }
-  return sum;
 }
 
 // A cluster with a node that has no slot, to which the slot of the key "k" begins to move.
@@ -249,51 +238,6 @@ TEST(RedisStoreOnACluster, TakesTogetherFromOneSlotOnly) {
   const std::array together{limited.request(""),
                             Request{.limit = &total.definition(), .space = space.get(), .key = ""}};
   EXPECT_EQ(limited.store().decide_all(together, kStoreTime).remaining, 8);
-}
-
-// Although callers go on asking, and are told that the cluster is down.
-TEST(RedisStoreOnACluster, AsksSeldomForTheMapWhileItLacksANode) {
-  servers::RedisCluster cluster({.lost_after = 1s});
-  Limited limited(options_for_node(cluster.node(0), 100ms), "fixed_window 1000000/24h");
-  // Of a node that lives, and says that the cluster is down.
-  const std::string key = key_of(cluster, 0);
-  servers::await("a decision", [&] {
-    return sources(limited, {limited.request(key)}).front() == Source::kStore;
-  });
-  cluster.node(1).kill();
-  const auto ask_until = [&](const std::string& what, const auto& is_so) {
-    servers::await(what, [&] {
-      sources(limited, {limited.request(key)});
-      return is_so();
-    });
-  };
-  ask_until("a cluster that is down", [&] {
-    return cluster.node(0).command({"CLUSTER", "INFO"}).starts_with("cluster_state:fail");
-  });
-  const long before = maps_asked(cluster);
-  const auto began = std::chrono::steady_clock::now();
-  ask_until("eight questions for the map", [&] { return maps_asked(cluster) >= before + 8; });
-  // By now the seven pauses between them are a quarter of a second each, or more.
-  EXPECT_GT(std::chrono::steady_clock::now() - began, 1500ms);
-}
-
-TEST(RedisStoreOnACluster, ComesToLifeWithTheClustersSlots) {
-  const RedisServer node(
-      {.config = {"cluster-enabled yes", "cluster-port " + std::to_string(servers::free_port())}});
-  Limited limited(options_for_node(node, 50ms), "fixed_window 1000000/24h");
-  EXPECT_THROW(limited.check("k"), StoreError);
-  const auto answers = [&] {
-    try {
-      return limited.check("k").source == Source::kStore;
-    } catch (const StoreError&) {
-      return false;
-    }
-  };
-  // First some of the slots, without the key's, then all.
-  ASSERT_EQ(node.command({"CLUSTER", "ADDSLOTSRANGE", "0", "1"}), "OK");
-  EXPECT_THROW(limited.check("k"), StoreError);
-  ASSERT_EQ(node.command({"CLUSTER", "ADDSLOTSRANGE", "2", "16383"}), "OK");
-  servers::await("a decision of the cluster", answers);
 }
 
 }  // namespace

@@ -142,29 +142,43 @@ TEST(RedisStore, AScriptThatIsNeverThereIsAskedForOnlySoOften) {
   EXPECT_THAT(answer.error, HasSubstr(": NOSCRIPT No matching script."));
 }
 
+constexpr int kLastSlot = 16'383;
+
+// A range in the reply to CLUSTER SLOTS: a node on this machine has these slots.
+std::string range_of(int first, int last, std::uint16_t port) {
+  return "*3\r\n:" + std::to_string(first) + "\r\n:" + std::to_string(last) +
+         "\r\n*2\r\n$0\r\n\r\n:" + std::to_string(port) + "\r\n";
+}
+
+// The reply to CLUSTER SLOTS of a node that has the slots up to `last`.
+std::string map_of(const FakeServer& node, int last = kLastSlot) {
+  return "*1\r\n" + range_of(0, last, node.endpoint().port);
+}
+
 TEST(RedisStore, AClusterNamesOnlySoManyNodes) {
   constexpr int kNodes = 1'000;
   Asked asked(cluster_of);
   // The last slots belong to nodes that refuse connections.
-  const auto range = [](int first, int last, std::uint16_t port) {
-    return "*3\r\n:" + std::to_string(first) + "\r\n:" + std::to_string(last) +
-           "\r\n*2\r\n$0\r\n\r\n:" + std::to_string(port) + "\r\n";
-  };
-  constexpr int kLast = 16'383;
   std::string map = "*" + std::to_string(kNodes) + "\r\n";
-  map += range(0, kLast - kNodes + 1, asked.server.endpoint().port);
+  map += range_of(0, kLastSlot - kNodes + 1, asked.server.endpoint().port);
   for (int i = 1; i < kNodes; ++i) {
-    map += range(kLast - kNodes + 1 + i, kLast - kNodes + 1 + i, static_cast<std::uint16_t>(i));
+    const int slot = kLastSlot - kNodes + 1 + i;
+    map += range_of(slot, slot, static_cast<std::uint16_t>(i));
   }
   asked.answer("CLUSTER", map);
   asked.answer("EVALSHA", "-MOVED 1 127.0.0.1:" + std::to_string(kNodes) + "\r\n");
   EXPECT_THAT(asked.pending.get().error, HasSubstr("the cluster has named more than 1000 nodes"));
 }
 
-// The reply to CLUSTER SLOTS of a node that has all slots.
-std::string map_of(const FakeServer& node) {
-  return "*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$0\r\n\r\n:" + std::to_string(node.endpoint().port) +
-         "\r\n";
+TEST(RedisStore, AMapOfAClusterThatLacksSlotsIsAskedForAgain) {
+  Asked asked(cluster_of);
+  asked.answer("CLUSTER", map_of(asked.server, 1));
+  EXPECT_THAT(asked.pending.get().error, HasSubstr("no node of the cluster serves the key's slot"));
+  asked.answer("CLUSTER", map_of(asked.server));
+  const auto next = std::async(std::launch::async, [&] {
+    servers::await("a decision", [&] { return asked.limited.submit("k").get().error.empty(); });
+  });
+  asked.peer.send(admission_of(read_command(asked.peer), kHourNs));
 }
 
 TEST(RedisStore, SaysWhyTheMapOfAClusterIsNotKnown) {
@@ -218,13 +232,13 @@ TEST(RedisStore, SaysWhyTheSentinelsTellNoPrimary) {
 }
 
 // How long it takes until a server that each time replies so is asked for the twelfth time who
-// serves, while connections to that one fail.
-std::chrono::nanoseconds time_of_twelve(Peer& peer, const std::string& command,
-                                        const std::string& reply) {
+// serves. It says that the cluster is down to those who ask it for keys.
+std::chrono::nanoseconds time_of_twelve(Peer& peer, const std::string& reply) {
   const auto begin = std::chrono::steady_clock::now();
-  for (int i = 0; i < 12; ++i) {
-    EXPECT_EQ(read_command(peer).front(), command);
-    peer.send(reply);
+  for (int i = 0; i < 12;) {
+    const bool is_call = read_command(peer).front() == "EVALSHA";
+    peer.send(is_call ? "-CLUSTERDOWN The cluster is down\r\n" : reply);
+    if (!is_call) ++i;
   }
   return std::chrono::steady_clock::now() - begin;
 }
@@ -238,7 +252,7 @@ TEST(RedisStore, SentinelsAreNotAskedForEachConnectionThatFails) {
   Limited limited(options, "fixed_window 5/1h");
   Peer peer = accept_store(server, "CLIENT");
   const std::string named = command_of({nobody.host, std::to_string(nobody.port)});
-  EXPECT_GE(time_of_twelve(peer, "SENTINEL", named), 800ms);
+  EXPECT_GE(time_of_twelve(peer, named), 800ms);
 }
 
 // A node that refuses some of the connections: the pauses grow until they are half a second, less a
@@ -250,7 +264,17 @@ TEST(RedisStore, AMapOfAClusterIsNotAskedForEachConnectionThatFails) {
   Limited limited(options, "fixed_window 5/1h");
   Peer peer = accept_store(server);
   server.stop_listening();
-  EXPECT_GE(time_of_twelve(peer, "CLUSTER", map_of(server)), 2s);
+  EXPECT_GE(time_of_twelve(peer, map_of(server)), 2s);
+}
+
+// Although a caller goes on asking, and is told that the cluster is down.
+TEST(RedisStore, AMapOfAClusterThatLacksANodeIsAskedForSeldom) {
+  Asked asked(cluster_of);
+  const std::uint16_t nobody = FakeServer().endpoint().port;
+  const int slot = slot_of("sluice:test:{k}");
+  const std::string map = "*2\r\n" + range_of(0, slot, asked.server.endpoint().port) +
+                          range_of(slot + 1, kLastSlot, nobody);
+  EXPECT_GE(time_of_twelve(asked.peer, map), 1500ms);
 }
 
 TEST(RedisStore, ARedirectionWithoutAnAddressAsksForTheMap) {
