@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <functional>
 #include <future>
@@ -210,30 +211,6 @@ TEST_F(RemoteWorkerTest, AnAnsweredBatchDoesNotCountWhenItsCompletionRuns) {
   EXPECT_EQ(again.get_future().get().error, "");
 }
 
-class RemoteWorkerWithShortDeadlineTest : public RemoteWorkerTest {
- protected:
-  RemoteWorkerWithShortDeadlineTest() : RemoteWorkerTest(50ms) {}
-};
-
-// Others are answered meanwhile, and deadlines pass, even if its requests fail at once.
-TEST_F(RemoteWorkerWithShortDeadlineTest, ACompletionThatAsksForEverHoldsUpNobody) {
-  for (const std::string_view key : {"now", "later", "soon", "error"}) {
-    std::atomic<bool> ends = false;
-    std::promise<void> ended;
-    std::function<void(const Batch&)> again = [&](const Batch&) {
-      if (ends) return ended.set_value();
-      submit({key}, again);
-    };
-    submit({key}, again);
-    auto late = submit({"silence"});
-    EXPECT_EQ(submit({"soon"}).wait_for(kLong), std::future_status::ready) << key;
-    EXPECT_EQ(late.wait_for(kLong), std::future_status::ready) << key;
-    ends = true;
-    ended.get_future().get();
-    EXPECT_EQ(late.get().error, "the server did not answer");
-  }
-}
-
 TEST_F(RemoteWorkerTest, PendingRequestsAreUnavailableWhenItStops) {
   std::vector<std::string> errors;
   submit({"now", "silence"}, [&](const Batch& batch) {
@@ -318,36 +295,27 @@ TEST_F(RemoteWorkerLeadTest, LeavesOnceItIsAnsweredWhateverElseHappens) {
 }
 
 TEST_F(RemoteWorkerLeadTest, PassesTheLeadOnWhereOthersWait) {
-  std::promise<void> answered;
   std::thread other;
   const Answers answers = lead([&] {
-    other = std::thread([&] {
-      EXPECT_EQ(ask({"by test, too"}).error, "");
-      answered.set_value();
-    });
+    other = std::thread([&] { EXPECT_EQ(ask({"by test, too"}).error, ""); });
     router_.when_routed = [this] {
       worker_->context().post([this] { router_.answer(router_.waiting.pop_front()); });
     };
   });
   EXPECT_EQ(answers.error, "");
-  // The caller has left; the worker thread runs what comes for the other.
-  worker_->context().post([this] { answer_all(); });
-  answered.get_future().get();
+  EXPECT_NE(thread_that_leads(), std::this_thread::get_id());
+  worker_->post([this] { answer_all(); });
   other.join();
 }
 
 TEST_F(RemoteWorkerLeadTest, PassesTheLeadOnWhereTheContextHasWork) {
   IoContext::Work work(worker_->context());
-  std::promise<std::thread::id> runs_on;
   lead([&] {
     work.set(true);
     worker_->context().post([&] { answer_all(); });
   });
-  worker_->context().post([&] {
-    work.set(false);
-    runs_on.set_value(std::this_thread::get_id());
-  });
-  EXPECT_NE(runs_on.get_future().get(), std::this_thread::get_id());
+  EXPECT_NE(thread_that_leads(), std::this_thread::get_id());
+  on_worker([&] { work.set(false); });
 }
 
 // An idle connection that the server closes is renewed though no caller asks.
@@ -363,12 +331,9 @@ TEST_F(RemoteWorkerTest, ManyThreadsAskAtOnce) {
   std::atomic<int> completed = 0;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&, t] {
-      for (std::int64_t i = 1; i <= 500; ++i) {
-        const std::vector<Request> asked{{.key = i % 3 == 0   ? "now"
-                                                 : i % 3 == 1 ? "later"
-                                                              : "soon",
-                                          .cost = i}};
-        sum += ask(asked).decisions[0].limit;
+      for (std::size_t i = 1; i <= 500; ++i) {
+        const std::string_view key = std::array{"now", "later", "soon"}.at(i % 3);
+        sum += ask({Request{.key = key, .cost = static_cast<std::int64_t>(i)}}).decisions[0].limit;
         // One of them does not wait in between.
         if (t == 0) {
           submit({"soon"}, [&](const Batch& batch) {
@@ -406,6 +371,25 @@ TEST_F(RemoteWorkerDeadlineTest, AnArrivedReplyCountsEvenIfTheThreadIsLate) {
   EXPECT_EQ(ask({"soon"}).error, "");
   EXPECT_EQ(submit({"soon"}).get().error, "");
   EXPECT_EQ(router_.abandoned, 0U);
+}
+
+// Others are answered meanwhile, and deadlines pass, even if its requests fail at once.
+TEST_F(RemoteWorkerDeadlineTest, ACompletionThatAsksForEverHoldsUpNobody) {
+  for (const std::string_view key : {"now", "later", "soon", "error"}) {
+    std::atomic<bool> ends = false;
+    std::promise<void> ended;
+    std::function<void(const Batch&)> again = [&](const Batch&) {
+      if (ends) return ended.set_value();
+      submit({key}, again);
+    };
+    submit({key}, again);
+    auto late = submit({"silence"});
+    EXPECT_EQ(submit({"soon"}).wait_for(kLong), std::future_status::ready) << key;
+    EXPECT_EQ(late.wait_for(kLong), std::future_status::ready) << key;
+    ends = true;
+    ended.get_future().get();
+    EXPECT_EQ(late.get().error, "the server did not answer");
+  }
 }
 
 class RemoteWorkerLateTest : public RemoteWorkerDeadlineTest {
