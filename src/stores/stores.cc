@@ -52,8 +52,6 @@ constexpr auto kReadMemcached = read_remote<memcached::MemcachedStore, read_memc
 
 struct Row {
   std::string_view scheme;
-  /// See is_remote().
-  bool remote;
   /// Reads the options from the URL and finishes it, and opens nothing.
   Open (*read)(StoreUrl& url, const StoreOptions& options);
   /// Throws StoreError where the store keeps no such limit; null where it keeps all.
@@ -63,15 +61,15 @@ struct Row {
 // The table of stores. A new store is a folder and one row here for each of its schemes;
 // CONTRIBUTING.md lists the rest.
 constexpr std::array kStores{
-    Row{"memory", false, read_memory},
-    Row{"redis", true, kReadRedis},
-    Row{"rediss", true, kReadRedis},
-    Row{"unix", true, kReadRedis},
-    Row{"valkey", true, kReadRedis},
-    Row{"valkeys", true, kReadRedis},
-    Row{"redis+sentinel", true, kReadRedis},
-    Row{"redis+cluster", true, kReadRedis},
-    Row{"memcached", true, kReadMemcached, memcached::MemcachedStore::check},
+    Row{"memory", read_memory},
+    Row{"redis", kReadRedis},
+    Row{"rediss", kReadRedis},
+    Row{"unix", kReadRedis},
+    Row{"valkey", kReadRedis},
+    Row{"valkeys", kReadRedis},
+    Row{"redis+sentinel", kReadRedis},
+    Row{"redis+cluster", kReadRedis},
+    Row{"memcached", kReadMemcached, memcached::MemcachedStore::check},
 };
 
 const Row& find_row(const StoreUrl& url) {
@@ -88,7 +86,7 @@ const Row& find_row(const StoreUrl& url) {
 }  // namespace
 
 bool is_remote(const StoreUrl& url) {
-  return find_row(url).remote;
+  return find_row(url).read != read_memory;
 }
 
 std::shared_ptr<Store> open_bare_store(StoreUrl& url, const StoreOptions& options) {
