@@ -142,8 +142,7 @@ void CasExecutor::judge_on_last_write(KeyEntry& key) {
   if (!state_.read(key.last.value, *key.waiting.front().requests[0].limit)) return;
   key.judged_token = key.last.token;
   judge(key, now);
-  key.is_unread = prepare_write(key, now);
-  if (!key.is_unread) judge_again(key);
+  if (!prepare_write(key, now)) judge_again(key);
 }
 
 void CasExecutor::on_reply(KeyEntry& key, const MetaReply& reply) {
@@ -175,7 +174,6 @@ void CasExecutor::on_read(KeyEntry& key, const MetaReply& reply) {
   PendingRequest* const late = key.waiting.front().is_late ? &key.waiting.pop_front() : nullptr;
   if (late != nullptr) tell_what_is_left(*late, now);
   judge(key, now);
-  key.is_unread = false;
   const bool writes = prepare_write(key, now);
   // Not before: this may destroy the late request's limit, to which state_ may refer.
   if (late != nullptr) worker_.complete(*late);
@@ -279,12 +277,11 @@ void CasExecutor::on_written(KeyEntry& key, const MetaReply& reply) {
   next_round(key);
 }
 
-// Each race has a winner, so the next round begins at once. A write without a read was a guess; if
-// it was wrong, that does not count as a loss.
+// Each race has a winner, so the next round begins at once.
 void CasExecutor::on_race_lost(KeyEntry& key) {
   judge_again(key);
   key.step = Step::kRead;  // The server has refused the write: no request may be done.
-  if (!key.is_unread) ++key.losses;
+  ++key.losses;
   next_round(key);
 }
 

@@ -25,6 +25,7 @@ using testing::HasSubstr;
 using testing::StartsWith;
 
 constexpr std::string_view kRead = "mg sluice:login:k v c f O0\r\nmn\r\n";
+constexpr std::string_view kMiss = "EN\r\nMN\r\n";
 constexpr std::string_view kGone = "memcached a:1 has closed the connection";
 constexpr std::string_view kRefused = "memcached a:1: connection refused";
 constexpr std::string_view kSilent = "memcached a:1 did not answer within 1h";
@@ -96,9 +97,11 @@ class CasExecutorTest : public testing::Test {
   void answer(std::string_view reply) {
     on_worker([&] { std::exchange(call_, nullptr)->on_reply(reply); });
   }
-  void exchange(std::string_view reply) {
-    sent();
+  // Answers what goes out next, and returns that.
+  std::string exchange(std::string_view reply) {
+    std::string output = sent();
     answer(reply);
+    return output;
   }
   void reconnect() {
     on_worker([&] {
@@ -107,6 +110,15 @@ class CasExecutorTest : public testing::Test {
     });
   }
 
+  StoreHealth health() {
+    StoreHealth health;
+    worker_.monitor().add_to(health);
+    return health;
+  }
+
+  static std::string done(std::uint64_t token) {
+    return "HD c" + std::to_string(token) + " O0\r\nMN\r\n";
+  }
   // As a server holds the key after so many units.
   std::string value(std::int64_t units, std::uint64_t token, std::int64_t written_s = 0) {
     KeyState state;
@@ -120,8 +132,8 @@ class CasExecutorTest : public testing::Test {
   // Has written the key's first value, in two round trips.
   void write_first(std::string_view key, std::int64_t units, std::uint64_t token) {
     const Ask& first = ask(key, units);
-    exchange("EN\r\nMN\r\n");
-    exchange("HD c" + std::to_string(token) + " O0\r\nMN\r\n");
+    exchange(kMiss);
+    exchange(done(token));
     ASSERT_TRUE(first.is_answered);
   }
 
@@ -175,17 +187,11 @@ class ImpatientCasExecutorTest : public CasExecutorTest {
 };
 
 TEST_F(CasExecutorTest, AKeyThatWasWrittenByALaterClockIsNoticed) {
-  const auto health = [&] {
-    StoreHealth health;
-    worker_.monitor().add_to(health);
-    return health;
-  };
   const std::int64_t now_s = wall_now() / kSecondNs;
   write_first("other", 1, 3);
   ask("k");
   exchange(value(1, 7, now_s));
-  EXPECT_THAT(sent(), HasSubstr(" F" + std::to_string(now_s / 1000)));
-  answer("HD c8 O0\r\nMN\r\n");
+  EXPECT_THAT(exchange(done(8)), HasSubstr(" F" + std::to_string(now_s / 1000)));
   EXPECT_EQ(health().clock_behind, 0U);
   ask("later");
   exchange(value(1, 9, now_s + 30));
@@ -198,8 +204,8 @@ TEST_F(CasExecutorTest, AKeyThatWasWrittenByALaterClockIsNoticed) {
 TEST_F(CasExecutorTest, KeysTravelTogether) {
   const Ask& a = ask("a");
   const Ask& b = ask("b");
-  EXPECT_EQ(sent(), "mg sluice:login:a v c f O0\r\nmg sluice:login:b v c f O1\r\nmn\r\n");
-  answer("EN O0\r\nEN O1\r\nMN\r\n");
+  EXPECT_EQ(exchange("EN O0\r\nEN O1\r\nMN\r\n"),
+            "mg sluice:login:a v c f O0\r\nmg sluice:login:b v c f O1\r\nmn\r\n");
   const Ask& c = ask("c");
   const std::string next = sent();
   EXPECT_THAT(next, HasSubstr("ms sluice:login:a "));
@@ -216,8 +222,7 @@ TEST_F(CasExecutorTest, ALostRaceIsJudgedByWhatTheWinnerWrote) {
     const Ask& first = ask("k", 2);
     const Ask* second = nullptr;
     for (std::uint64_t round = 0; round < 10; ++round) {
-      EXPECT_EQ(sent(), kRead);
-      answer(value(1, 100 + round));
+      EXPECT_EQ(exchange(value(1, 100 + round)), kRead);
       EXPECT_THAT(sent(), HasSubstr(" C" + std::to_string(100 + round) + " "));
       if (round == 0) second = &ask("k", 3);  // Comes later, and is judged later.
       answer(std::string(lost) + "\r\nMN\r\n");
@@ -251,8 +256,7 @@ TEST_F(CasExecutorTest, ALateCallerIsToldOfLostRaces) {
   EXPECT_FALSE(own_request_.may_be_executed);
   // The next caller joins the same round, without the caller who left.
   const Ask& next = ask("k");
-  EXPECT_EQ(sent(), kRead);
-  answer(value(5, 90));
+  EXPECT_EQ(exchange(value(5, 90)), kRead);
   EXPECT_TRUE(next.is_answered);
   EXPECT_TRUE(is_quiet());
 }
@@ -262,10 +266,8 @@ TEST_F(CasExecutorTest, ATokenIsNotTakenToAnotherConnection) {
   const Ask& asked = ask("k");
   exchange(value(1, 3));
   reconnect();
-  EXPECT_EQ(sent(), kRead);
-  answer("EN\r\nMN\r\n");
-  EXPECT_THAT(sent(), HasSubstr(" ME "));
-  answer("HD O0\r\nMN\r\n");
+  EXPECT_EQ(exchange(kMiss), kRead);
+  EXPECT_THAT(exchange("HD O0\r\nMN\r\n"), HasSubstr(" ME "));
   EXPECT_EQ(asked.decision.remaining, 4);
 }
 
@@ -301,15 +303,13 @@ TEST_F(CasExecutorTest, AnErrorFailsItsKeyAlone) {
   exchange("SERVER_ERROR out of memory storing object\r\nMN\r\n");
   EXPECT_EQ(b.decision.source, Source::kUnavailable);
   EXPECT_THAT(b.error, HasSubstr("out of memory"));
-  StoreHealth health;
-  worker_.monitor().add_to(health);
-  EXPECT_EQ(health.refused, 2U);
-  EXPECT_EQ(health.refusal, b.error);
+  EXPECT_EQ(health().refused, 2U);
+  EXPECT_EQ(health().refusal, b.error);
 }
 
 TEST_F(ImpatientCasExecutorTest, ALateReplyAnswersNoRequest) {
   EXPECT_EQ(error_of_ask("k"), kSilent);
-  exchange("EN\r\nMN\r\n");
+  exchange(kMiss);
   EXPECT_TRUE(is_quiet());
 }
 
@@ -368,8 +368,7 @@ TEST_F(ImpatientCasExecutorTest, ALateWriteTellsWhatWasDecided) {
     EXPECT_TRUE(is_quiet());
     return wanted;
   };
-  const LateAnswers written =
-      answer_late([](Command& call) { call.on_reply("HD c8 O0\r\nMN\r\n"); });
+  const LateAnswers written = answer_late([](Command& call) { call.on_reply(done(8)); });
   EXPECT_TRUE(written.all.at(0).allowed);
   EXPECT_EQ(written.all.at(0).remaining, 2);
   EXPECT_EQ(written.parts.at(0).remaining, 2);
@@ -412,7 +411,7 @@ TEST_F(CasExecutorTest, TheValueItWroteLastIsReplacedInOneRoundTrip) {
     EXPECT_THAT(write, StartsWith("ms sluice:login:k "));
     EXPECT_THAT(write, HasSubstr(" C" + std::to_string(token) + " c O0\r\n"));
     EXPECT_FALSE(asked.is_answered);
-    answer("HD c" + std::to_string(token + 1) + " O0\r\nMN\r\n");
+    answer(done(token + 1));
     EXPECT_EQ(asked.decision.remaining, static_cast<std::int64_t>(73 - token));
   }
   EXPECT_TRUE(is_quiet());
@@ -426,14 +425,13 @@ TEST_F(CasExecutorTest, AWriteWithoutAReadIsForAllThatWait) {
   const Ask& denied = ask("k");
   EXPECT_THAT(sent(), HasSubstr(" C70 c O0\r\n"));
   const Ask& later = ask("k", 0);
-  answer("HD c71 O0\r\nMN\r\n");
+  answer(done(71));
   EXPECT_EQ(first.decision.remaining, 1);
   EXPECT_EQ(peek.decision.remaining, 1);
   EXPECT_TRUE(second.decision.allowed);
   EXPECT_FALSE(denied.decision.allowed);
   EXPECT_FALSE(later.is_answered);
-  EXPECT_EQ(sent(), kRead);
-  answer(value(5, 71));
+  EXPECT_EQ(exchange(value(5, 71)), kRead);
   EXPECT_EQ(later.decision.remaining, 0);
 }
 
@@ -442,11 +440,9 @@ TEST_F(CasExecutorTest, ADenialIsNotTakenFromMemory) {
   write_first("k", 5, 70);
   const Ask& asked = ask("k");
   const Ask& peek = ask("k", 0);
-  EXPECT_EQ(sent(), kRead);
-  answer(value(2, 71));
+  EXPECT_EQ(exchange(value(2, 71)), kRead);
   EXPECT_FALSE(asked.is_answered);
-  EXPECT_THAT(sent(), HasSubstr(" C71 c O0\r\n"));
-  answer("HD c72 O0\r\nMN\r\n");
+  EXPECT_THAT(exchange(done(72)), HasSubstr(" C71 c O0\r\n"));
   EXPECT_EQ(asked.decision.remaining, 2);
   EXPECT_EQ(peek.decision.remaining, 2);
 }
@@ -459,24 +455,21 @@ TEST_F(CasExecutorTest, AKeyThatOthersWriteIsReadFirst) {
   std::uint64_t own = 0;
   for (const std::uint64_t found : {80, 90, 91}) {
     const Ask& asked = ask("k");
-    EXPECT_EQ(sent(), kRead);
-    answer(value(1, found));
+    EXPECT_EQ(exchange(value(1, found)), kRead);
     EXPECT_THAT(sent(), HasSubstr(" C" + std::to_string(found) + " "));
     own = found + 1;
-    answer("HD c" + std::to_string(own) + " O0\r\nMN\r\n");
+    answer(done(own));
     EXPECT_TRUE(asked.is_answered);
   }
   ask("k");
-  EXPECT_THAT(sent(), HasSubstr(" C" + std::to_string(own) + " "));
-  answer("HD c99 O0\r\nMN\r\n");
+  EXPECT_THAT(exchange(done(99)), HasSubstr(" C" + std::to_string(own) + " "));
 }
 
 // A peek has seen it: the next request reads at once, and loses no race first.
 TEST_F(CasExecutorTest, AMissingValueIsForgotten) {
   write_first("k", 4, 70);
   ask("k", 0);
-  EXPECT_EQ(sent(), kRead);
-  answer("EN\r\nMN\r\n");
+  EXPECT_EQ(exchange(kMiss), kRead);
   ask("k");
   EXPECT_EQ(sent(), kRead);
 }
@@ -485,10 +478,8 @@ TEST_F(CasExecutorTest, AnotherConnectionKnowsOfNoWrite) {
   write_first("k", 1, 70);
   reconnect();
   ask("k");
-  EXPECT_EQ(sent(), kRead);
-  answer(value(1, 71));
-  EXPECT_THAT(sent(), HasSubstr(" C71 "));
-  answer("HD c72 O0\r\nMN\r\n");
+  EXPECT_EQ(exchange(value(1, 71)), kRead);
+  EXPECT_THAT(exchange(done(72)), HasSubstr(" C71 "));
   ask("k");
   EXPECT_THAT(sent(), HasSubstr(" C72 "));
 }

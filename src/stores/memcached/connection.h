@@ -82,8 +82,6 @@ struct KeyEntry {
   std::optional<std::uint64_t> judged_token;
   std::int64_t expiry_s = 0;
   std::uint32_t written_s = 0;
-  /// Requests were judged on the last write, which was not read again.
-  bool is_unread = false;
   /// Races lost one after the other.
   unsigned losses = 0;
   LastWrite last;
