@@ -53,16 +53,10 @@ void ServerHealth::on_down(std::string_view why) {
 
 std::string_view ServerHealth::why_not(const RequestPipeline& pipeline,
                                        Clock::time_point now) const {
-  const std::string_view why = why_not(pipeline.waiting_since(), now);
-  const bool is_silence = !why.empty() && !is_broken();
-  // With unread bytes it is this process that is late, and not the server.
-  return is_silence && pipeline.has_unread() ? std::string_view() : why;
-}
-
-std::string_view ServerHealth::why_not(std::optional<Clock::time_point> oldest,
-                                       Clock::time_point now) const {
   if (is_broken()) return state_.down_why;
-  if (oldest && is_silent(*oldest, now)) return silent_;
+  const auto oldest = pipeline.waiting_since();
+  // With unread bytes it is this process that is late, and not the server.
+  if (oldest && is_silent(*oldest, now) && !pipeline.has_unread()) return silent_;
   return {};
 }
 

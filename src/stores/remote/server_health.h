@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <cstddef>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -61,8 +60,6 @@ class ServerHealth {
   /// Why a request that arrives now must fail at once: one sentence; empty if it may wait. If bytes
   /// have arrived that the pipeline has not received yet, this process is late, not the server.
   std::string_view why_not(const RequestPipeline& pipeline, Clock::time_point now) const;
-  /// The same without a pipeline. `oldest` is when the oldest command in flight was sent.
-  std::string_view why_not(std::optional<Clock::time_point> oldest, Clock::time_point now) const;
 
  private:
   bool is_silent(Clock::time_point since, Clock::time_point now) const {

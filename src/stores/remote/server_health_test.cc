@@ -19,7 +19,7 @@ constexpr std::string_view kRefused = "cannot connect to one";
 
 class ServerHealthTest : public testing::Test {
  protected:
-  std::string_view why_not() const { return one_.why_not(std::nullopt, Clock::now()); }
+  std::string_view why_not() const { return one_.why_not(idle_, Clock::now()); }
   StoreHealth health() const {
     StoreHealth health;
     monitor_.add_to(health);
@@ -36,6 +36,10 @@ class ServerHealthTest : public testing::Test {
 
   StoreMonitor monitor_{10ms};
   ServerHealth one_{"one", 10ms, &monitor_};
+  IoContext context_;
+  Board board_;
+  LineUser user_{board_};
+  RequestPipeline idle_{context_, {}, user_};
 };
 
 TEST_F(ServerHealthTest, ALostConnectionIsWaitedForUntilAnAttemptFails) {
@@ -81,14 +85,6 @@ TEST_F(ServerHealthTest, ACommandLostLongAfterItWasSentBreaksIt) {
   EXPECT_TRUE(one_.is_broken());
 }
 
-TEST_F(ServerHealthTest, ItIsSilentAfterTwoDeadlines) {
-  one_.on_up();
-  const Clock::time_point sent = Clock::now();
-  EXPECT_EQ(one_.why_not(sent, sent + 20ms), "");
-  EXPECT_EQ(one_.why_not(sent, sent + 20ms + 1ns), "one has not answered for a while");
-  EXPECT_FALSE(one_.is_broken());
-}
-
 TEST(ServerHealth, AConnectionIsGivenUpAfterTwoDeadlinesButNotAtOnce) {
   const Endpoint endpoint{.host = "h", .port = 1};
   const auto options = [&](std::chrono::milliseconds deadline) {
@@ -103,18 +99,21 @@ TEST(ServerHealth, AConnectionIsGivenUpAfterTwoDeadlinesButNotAtOnce) {
   EXPECT_EQ(options(2s).max_in_flight, 3U);
 }
 
-class UnreadReply : public RequestPipelineFixture {};
+class SilentServer : public RequestPipelineFixture {};
 
-// This process had no processor time: the server was in time.
-TEST_F(UnreadReply, IsNoSilence) {
+TEST_F(SilentServer, IsNotWaitedForAfterTwoDeadlinesUnlessItsReplyIsUnread) {
   const ServerHealth health("x", 10ms);
   FakeServer server;
   Peer peer = connect(server);
   ask_on(peer);
   on_thread([&] {
-    const auto why_not = [&] { return health.why_not(*pipeline_, Clock::now() + 1h); };
+    const Clock::time_point sent = pipeline_->waiting_since().value();
+    EXPECT_EQ(health.why_not(*pipeline_, sent + 20ms), "");
+    const auto why_not = [&] { return health.why_not(*pipeline_, sent + 20ms + 1ns); };
     EXPECT_EQ(why_not(), "x has not answered for a while");
+    EXPECT_FALSE(health.is_broken());
     EXPECT_TRUE(peer.send("!\n"));
+    // This process had no processor time: the server was in time.
     servers::await("its arrival", [&] { return why_not().empty(); });
   });
 }
