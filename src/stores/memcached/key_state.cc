@@ -280,12 +280,6 @@ auto KeyState::judge_of(const LimitDefinition& limit) const {
   };
 }
 
-// The end of the block that stands for the limit that is judged. A block is forgotten with states
-// from which that limit cannot go on.
-Instant KeyState::standing_until() const {
-  return readable_ ? blocked_until_ : 0;
-}
-
 Decision KeyState::decide(const Request& request, Instant now) {
   assert(now >= 0 && now < kEndOfTime);
   const LimitDefinition& limit = *request.limit;
@@ -293,7 +287,7 @@ Decision KeyState::decide(const Request& request, Instant now) {
     clear();
     changed_ = true;
     readable_ = false;
-    return combined(judge(request, Operation::kTake, {.now = now, .cost = 0}, 0));
+    return combined(judge(request, Operation::kTake, {.now = now, .cost = 0}));
   }
   readable_ = made_by_ != nullptr && (made_by_->expression == limit.expression ||
                                       keeps_state(made_by_->parts, limit.parts));
@@ -303,15 +297,13 @@ Decision KeyState::decide(const Request& request, Instant now) {
     const std::int64_t left = units_left(limit.parts.size(), call, judge_of(limit));
     call.cost = std::max<std::int64_t>(1, left);
   }
-  const Instant until = standing_until();
-  const PartDecisions decisions = judge(request, request.operation, call, until);
+  const PartDecisions decisions = judge(request, request.operation, call);
   Decision decision = combined(decisions);
   if (request.operation == Operation::kTakeUpTo && decision.allowed) decision.taken = call.cost;
   // A refund of a key that was never seen changes nothing.
   const bool commits = decision.allowed && request.cost > 0 &&
                        (readable_ || request.operation != Operation::kRefund);
   if (!commits) return decision;
-  blocked_until_ = until;
   make_readable(limit);
   for (std::size_t i = 0; i < limit.parts.size(); ++i) {
     states_[i].commit(limit.parts[i], request.operation,
@@ -322,31 +314,31 @@ Decision KeyState::decide(const Request& request, Instant now) {
 }
 
 Decision KeyState::block(const Request& request, Instant now) {
-  blocked_until_ = block_until(standing_until(), now, request.duration_ns);
   make_readable(*request.limit);
-  const PartDecisions decisions =
-      judge(request, Operation::kTake, {.now = now, .cost = 0}, blocked_until_);
+  blocked_until_ = block_until(blocked_until_, now, request.duration_ns);
+  const PartDecisions decisions = judge(request, Operation::kTake, {.now = now, .cost = 0});
   committed(decisions, now);
   return combined(decisions);
 }
 
-// The decisions of the parts, which it also stores in request.parts. `until` is the end of the
-// key's block.
-PartDecisions KeyState::judge(const Request& request, Operation operation, const Call& call,
-                              Instant until) const {
+// The decisions of the parts, which it also stores in request.parts.
+PartDecisions KeyState::judge(const Request& request, Operation operation, const Call& call) const {
   const LimitDefinition& limit = *request.limit;
   PartDecisions decisions(limit.parts.size());
-  judge_parts(std::span(decisions), operation, call,
-              {.blocked_until = until, .uncounted_parts = request.uncounted_parts},
-              judge_of(limit));
+  judge_parts(
+      std::span(decisions), operation, call,
+      {.blocked_until = readable_ ? blocked_until_ : 0, .uncounted_parts = request.uncounted_parts},
+      judge_of(limit));
   if (!request.parts.empty()) std::ranges::copy(decisions, request.parts.begin());
   return decisions;
 }
 
-// Forgets states from which this limit cannot go on: from now on they are its own.
+// Forgets states from which this limit cannot go on, and a block around them: from now on they are
+// its own.
 void KeyState::make_readable(const LimitDefinition& limit) {
-  for (std::size_t i = 0; i < limit.parts.size(); ++i) {
-    if (!readable_) states_[i].clear();
+  if (!readable_) {
+    for (std::size_t i = 0; i < limit.parts.size(); ++i) states_[i].clear();
+    blocked_until_ = 0;
   }
   made_by_ = &limit;
   readable_ = true;

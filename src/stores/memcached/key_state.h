@@ -95,11 +95,9 @@ class KeyState {
 
  private:
   bool read_states(std::string_view expression, ValueReader& reader, const LimitDefinition& asked);
-  Instant standing_until() const;
   // What judge_parts() calls: judges a part of this state.
   auto judge_of(const LimitDefinition& limit) const;
-  PartDecisions judge(const Request& request, Operation operation, const Call& call,
-                      Instant until) const;
+  PartDecisions judge(const Request& request, Operation operation, const Call& call) const;
   Decision block(const Request& request, Instant now);
   void make_readable(const LimitDefinition& limit);
   void committed(const PartDecisions& decisions, Instant now);
