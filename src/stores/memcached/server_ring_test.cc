@@ -21,13 +21,6 @@ std::string key(int number) {
   return "sluice:login:user" + std::to_string(number);
 }
 
-TEST(ServerRing, SharesKeysEvenly) {
-  const ServerRing ring(servers(4));
-  std::vector<int> shares(4);
-  for (int i = 0; i < kKeys; ++i) ++shares.at(ring.server_of(key(i)));
-  for (const int share : shares) EXPECT_NEAR(share, kKeys / 4.0, kKeys / 40.0);
-}
-
 TEST(ServerRing, AServerThatIsAddedTakesItsShareAndMovesNothingElse) {
   for (std::size_t before = 1; before <= 5; ++before) {
     const ServerRing few(servers(before));
