@@ -30,21 +30,14 @@ void StoreMonitor::update_state() {
     are_known = are_known && server->now != ServerState::kNew;
     if (server->now == ServerState::kBroken) why = server->down_why;
   }
+  if (why.empty() && !are_known) return;
   const std::lock_guard lock(mutex_);
-  if (!why.empty()) {
-    told_.reason = why;
-    set_state(State::kDown);
-  } else if (are_known) {
-    set_state(State::kUp);
-  }
-}
-
-/// REQUIRES: mutex_ is held.
-void StoreMonitor::set_state(State state) {
-  if (told_.state == state) return;
-  told_.state = state;
+  const bool is_down = !why.empty();
+  if (is_down) told_.reason = why;
+  const State before = std::exchange(told_.state, is_down ? State::kDown : State::kUp);
+  if (before == told_.state) return;
   told_.since = std::chrono::system_clock::now();
-  if (state == State::kDown) ++told_.times_lost;
+  if (is_down) ++told_.times_lost;
 }
 
 void StoreMonitor::on_reply(Clock::time_point sent, Clock::time_point now) {

@@ -94,7 +94,6 @@ class StoreMonitor final {
   using State = StoreHealth::State;
   static constexpr std::size_t kKeptReplies = 1024;
 
-  void set_state(State state);
   void note_late(std::chrono::nanoseconds round_trip);
   void note_lag(std::string_view whose, std::chrono::nanoseconds lag);
 
