@@ -74,8 +74,8 @@ FallbackOptions read_fallback_options(StoreUrl& url) {
       url.fail("local_share goes with on_failure=local only");
     }
   }
-  const OptionRange hold{.least = kMillisecondNs, .most = kDayNs};
-  if (const auto hold_ns = url.duration_or_no_option("deny_cache", hold)) {
+  const OptionRange hold{.least = kMillisecondNs, .most = kDayNs, .or_no = true};
+  if (const auto hold_ns = url.duration_option("deny_cache", hold)) {
     options.deny_cache = std::chrono::nanoseconds(*hold_ns);
   }
   return options;

@@ -196,29 +196,17 @@ std::optional<std::int64_t> StoreUrl::duration_option(std::string_view name,
                                                       const OptionRange& range) {
   const std::string* value = find(name);
   if (value == nullptr) return std::nullopt;
-  return read_duration(name, *value, range, "");
-}
-
-std::optional<std::int64_t> StoreUrl::duration_or_no_option(std::string_view name,
-                                                            const OptionRange& range) {
-  const std::string* value = find(name);
-  if (value == nullptr) return std::nullopt;
-  return *value == "no" ? 0 : read_duration(name, *value, range, ", or no");
-}
-
-// `otherwise` says what else the value could be.
-std::int64_t StoreUrl::read_duration(std::string_view name, std::string_view value,
-                                     const OptionRange& range, std::string_view otherwise) const {
+  if (range.or_no && *value == "no") return 0;
   std::int64_t duration_ns = 0;
   try {
-    duration_ns = parse_duration(value, 0, value.size());
+    duration_ns = parse_duration(*value, 0, value->size());
   } catch (const InvalidLimit&) {
     duration_ns = 0;  // Below every range.
   }
   if (duration_ns < std::max<std::int64_t>(range.least, 1) || duration_ns > range.most) {
     fail(std::string(name) + " is a duration, as 10ms or 1m30s, from " +
          format_duration(range.least) + " to " + format_duration(range.most) +
-         std::string(otherwise));
+         (range.or_no ? ", or no" : ""));
   }
   return duration_ns;
 }

@@ -33,6 +33,7 @@ struct StoreOptions {
 struct OptionRange {
   std::int64_t least = 0;
   std::int64_t most = kMaxCount;
+  bool or_no = false;  ///< The value of a duration may also be the word no, which is 0.
 };
 
 /// A parsed URL of a store:
@@ -82,9 +83,6 @@ class StoreUrl {
   /// In nanoseconds, like the range; written as in a limit: 10ms.
   std::optional<std::int64_t> duration_option(std::string_view name,
                                               const OptionRange& range = {1, kMaxDurationNs});
-  /// The same, where the value may also be the word no, which is 0.
-  std::optional<std::int64_t> duration_or_no_option(std::string_view name,
-                                                    const OptionRange& range = {1, kMaxDurationNs});
   /// The index of the word that the value equals.
   std::optional<std::size_t> word_option(std::string_view name,
                                          std::initializer_list<std::string_view> words);
@@ -108,8 +106,6 @@ class StoreUrl {
   void read_options(std::string_view query);
   std::string decode(std::string_view escaped, std::string_view what) const;
   const std::string* find(std::string_view name);
-  std::int64_t read_duration(std::string_view name, std::string_view value,
-                             const OptionRange& range, std::string_view otherwise) const;
 
   std::string text_;
   std::string scheme_;
