@@ -273,7 +273,8 @@ ChargeBack::Charge FallbackStore::note_local(const Subject& subject, const Reque
     count_not_charged_back(units);
     return {};
   }
-  const auto until = now + local_->reset_after(in_local(subject, request), now).count();
+  const auto until =
+      now + local_->reset_after(subject.key, in_local(subject, request), now).count();
   ChargeBack::Charge charge{.name = name_of(subject),
                             .limit = FallbackSpace::of(subject).keep(*request.limit),
                             .key = std::string(request.key),
@@ -371,8 +372,7 @@ void FallbackStore::charge_back(std::span<const KeyName> names, Instant now) {
     LocalFallback::Due due{.lost = charge.units};
     if (space != nullptr) {
       request.space = space->local.get();
-      const std::lock_guard lock(local_mutex_);  // It lifts a block of the key for a moment.
-      due = local_->due(request, charge.units, at);
+      due = local_->due(charge.name.key, request, charge.units, at);
     }
     count_not_charged_back(due.lost);
     charges_.settle(charge, charge.units - due.charge, Outcome::kOver, at);

@@ -85,8 +85,8 @@ struct FallbackCounters {
 /// Thread-safe. There are three locks for all keys. The first is held while a space is opened or
 /// replaced, the second while the local states of units change: when they answer, when they mirror
 /// an answer of the inner store (LocalFallback::mirrors()), which with a local_share is every
-/// answer, for each late answer, and while it is counted what to charge back. The third is that of
-/// ChargeBack: while it has something to charge, each answer that admits units takes it.
+/// answer, and for each late answer. The third is that of ChargeBack: while it has something to
+/// charge, each answer that admits units takes it.
 class FallbackStore final : public BatchStore, private Batch::OuterStore {
  public:
   /// The caller keeps no share of `inner`: this object must be the one that destroys it, so that no

@@ -11,7 +11,6 @@
 #include "algorithms/limit_definition.h"
 #include "core/arithmetic.h"
 #include "core/block.h"
-#include "core/key_hash.h"
 #include "fallback/failure_policy.h"
 
 namespace sluice {
@@ -22,30 +21,21 @@ std::int64_t& permits_of(LimitDefinition& limit) {
   return std::get<Part<Concurrency>>(limit.parts[0]).params.limit;
 }
 
-// The same limit, but nothing but its buckets ever denies: of what remains, it is seen how much
+// The same part, but it never denies, unless it is a bucket: of what remains, it is seen how much
 // counts, although that may be more than the limit.
-LimitDefinition without_limit(const LimitDefinition& limit) {
-  LimitDefinition unlimited{.space = {}, .expression = {}, .parts = limit.parts};
-  for (AnyPart& any : unlimited.parts) {
-    std::visit(
-        [](auto& part) {
-          if constexpr (requires { part.params.limit; }) part.params.limit = kMaxCount;
-        },
-        any);
-  }
-  return unlimited;
+AnyPart without_limit(AnyPart any) {
+  std::visit(
+      [](auto& part) {
+        if constexpr (requires { part.params.limit; }) part.params.limit = kMaxCount;
+      },
+      any);
+  return any;
 }
 
 // The units that have been taken from a bucket, if it is full after `reset_ns`. They may be more
 // than it holds: a charge, a delay and `borrow=yes` take units that are yet to return.
 std::int64_t units_in_bucket(const LimitNumbers& numbers, std::int64_t reset_ns) {
   return ceil_divide(reset_ns, numbers.quota_window_ns / numbers.quota);
-}
-
-// `peek` is a peek at this part.
-std::int64_t units_counting(const AnyPart& part, const Decision& peek) {
-  if (!is_bucket(part)) return peek.limit - peek.remaining;
-  return units_in_bucket(numbers_of(part), peek.reset_after.count());
 }
 
 }  // namespace
@@ -109,21 +99,14 @@ void LocalFallback::set_told(const KeyHash& key, const Request& request,
   }
   for (std::size_t i = 0; i < parts.size(); ++i) {
     if (!told[i]) continue;
-    std::array<Decision, kMaxParts> here;
-    const Request peek{.limit = request.limit,
-                       .space = request.space,
-                       .cost = 0,
-                       .parts = std::span(here).first(parts.size())};
-    Decision whole;
-    store_.decide_at(place, peek, told[i]->at, whole);
-    now_used[i] = used(parts[i], *told[i], here[i], pending);
+    now_used[i] = used(parts[i], *told[i], counting(place, parts[i], i, told[i]->at), pending);
   }
   store_.set_used(place, request, std::span(now_used).first(parts.size()));
 }
 
-// How many units of a part shall count, and from when. `here` is a peek at the part as it is.
+// How many units of a part shall count, and from when. `counting` do as it is.
 memory::Used LocalFallback::used(const AnyPart& part, const LastAnswers::Told& told,
-                                 const Decision& here, std::int64_t pending) const {
+                                 std::int64_t counting, std::int64_t pending) const {
   const LimitNumbers numbers = numbers_of(part);
   std::int64_t units = told.used;
   if (is_bucket(part)) {
@@ -133,7 +116,6 @@ memory::Used LocalFallback::used(const AnyPart& part, const LastAnswers::Told& t
     units = std::max(spent, units >= numbers.quota ? numbers.quota : 0);
   }
   // What does not count here any more, does not count in the store either.
-  const std::int64_t counting = units_counting(part, here);
   const auto scaled = [&](std::int64_t own) {
     return std::min(counting, checked_multiply(own, shares_).value_or(kMaxInt64));
   };
@@ -149,74 +131,56 @@ memory::Used LocalFallback::used(const AnyPart& part, const LastAnswers::Told& t
   return {.at = at, .units = std::max<std::int64_t>(0, units)};
 }
 
-LocalFallback::PartDecisions LocalFallback::peek(Request request, const LimitDefinition& limit,
-                                                 Instant now) {
-  PartDecisions parts(limit.parts.size());
-  request.limit = &limit;
-  request.operation = Operation::kTake;
-  request.cost = 0;
-  request.parts = {parts.data(), parts.size()};
-  static_cast<void>(store_.decide_one(request, now));
-  return parts;
+// The units of a part that count at `now`. Under a block nothing remains, whatever counts.
+std::int64_t LocalFallback::counting(const memory::Place& place, const AnyPart& part,
+                                     std::size_t index, Instant now) {
+  const Decision peek = store_.peek_part(place, part, index, now);
+  if (!is_bucket(part)) return peek.limit - peek.remaining;
+  return units_in_bucket(numbers_of(part), peek.reset_after.count());
 }
 
-std::chrono::nanoseconds LocalFallback::reset_after(const Request& request, Instant now) {
-  return std::ranges::max(peek(request, *request.limit, now), {}, &Decision::reset_after)
-      .reset_after;
-}
-
-LocalFallback::Due LocalFallback::due(const Request& request, std::int64_t units, Instant now) {
-  const LimitDefinition unlimited = without_limit(*request.limit);
-  // Under a block nothing remains, whatever counts.
-  const KeyHash key = hash_key(request.key, store_.secret());
+std::chrono::nanoseconds LocalFallback::reset_after(const KeyHash& key, const Request& request,
+                                                    Instant now) {
   const memory::Place place = store_.place_of(*request.space, key);
-  const Instant blocked_until = store_.unblock(place);
-  const PartDecisions peeks = peek(request, unlimited, now);
-  if (blocked_until > now) block(place, request, now, blocked_until);
-  std::int64_t counting = 0;
-  std::int64_t least_bucket = kMaxInt64;
-  for (std::size_t i = 0; i < peeks.size(); ++i) {
-    const AnyPart& part = request.limit->parts[i];
-    const std::int64_t quota = numbers_of(part).quota;
-    counting = std::max(counting, ceil_divide(units_counting(part, peeks[i]), shares_));
-    if (is_bucket(part) && peeks.size() > 1) least_bucket = std::min(least_bucket, quota);
+  const std::vector<AnyPart>& parts = request.limit->parts;
+  std::chrono::nanoseconds longest{0};
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    longest = std::max(longest, store_.peek_part(place, parts[i], i, now).reset_after);
   }
-  if (counting == 0) return {.lost = units};
-  const std::int64_t count = std::min(units, counting);
+  return longest;
+}
+
+LocalFallback::Due LocalFallback::due(const KeyHash& key, const Request& request,
+                                      std::int64_t units, Instant now) {
+  const memory::Place place = store_.place_of(*request.space, key);
+  const std::vector<AnyPart>& parts = request.limit->parts;
+  std::int64_t most = 0;
+  std::int64_t least_bucket = kMaxInt64;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const std::int64_t counts = counting(place, without_limit(parts[i]), i, now);
+    most = std::max(most, ceil_divide(counts, shares_));
+    if (is_bucket(parts[i]) && parts.size() > 1) {
+      least_bucket = std::min(least_bucket, numbers_of(parts[i]).quota);
+    }
+  }
+  if (most == 0) return {.lost = units};
+  const std::int64_t count = std::min(units, most);
   const std::int64_t charge = std::min(count, least_bucket);
   return {.charge = charge, .lost = count - charge};
 }
 
-void LocalFallback::block(const memory::Place& place, Request request, Instant now, Instant until) {
-  request.operation = Operation::kBlock;
-  request.duration_ns = until - now;
-  request.parts = {};
-  Decision ignored;
-  store_.decide_at(place, request, now, ignored);
-}
-
 Decision LocalFallback::answer(std::span<const Request> requests, Instant now) {
-  return requests.size() == 1 ? answer_one(requests[0], now) : answer_together(requests, now);
-}
-
-Decision LocalFallback::answer_one(const Request& request, Instant now) {
-  if (lends(*request.limit)) return answer_for_permit(request, now);
-  Request local = request;
-  local.cost = scaled_cost(request);
-  Decision decision = store_.decide_one(local, now);
-  if (request.operation == Operation::kTakeUpTo) round_down(request, now, decision);
-  for (Decision& part : request.parts) part = unscaled(part, request.cost);
-  return unscaled(decision, request.cost);
-}
-
-Decision LocalFallback::answer_together(std::span<const Request> requests, Instant now) {
-  std::vector<Request> local(requests.begin(), requests.end());
+  const Request& first = requests[0];
+  if (lends(*first.limit)) return answer_for_permit(first, now);
+  boost::container::small_vector<Request, 1> local(requests.begin(), requests.end());
   for (Request& request : local) request.cost = scaled_cost(request);
-  const Decision decision = store_.decide_all(local, now);
+  const bool is_group = requests.size() > 1;
+  Decision decision = is_group ? store_.decide_all(local, now) : store_.decide_one(local[0], now);
+  if (first.operation == Operation::kTakeUpTo) round_down(first, now, decision);
   for (const Request& request : requests) {
     for (Decision& part : request.parts) part = unscaled(part, request.cost);
   }
-  return unscaled(decision, requests[decision.binding].cost);
+  return unscaled(decision, requests[is_group ? decision.binding : 0].cost);
 }
 
 Decision LocalFallback::answer_for_permit(Request request, Instant now) {

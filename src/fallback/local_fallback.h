@@ -1,6 +1,5 @@
 #pragma once
 
-#include <boost/container/small_vector.hpp>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -47,8 +46,8 @@ class LocalFallback {
 
   /// Brings each part of the key's limit of which the remote store has told something to that: as
   /// many units remain as it said then, less those that this process has admitted and not charged
-  /// to it yet (`pending`). If some remain, a block of the key is over. Of the request, only the
-  /// limit and the space are used.
+  /// to it yet (`pending`). If some remain, a block of the key is over. Of the request, here and
+  /// below, only the limit and the space are used.
   void set_told(const KeyHash& key, const Request& request, const LastAnswers::ToldParts& told,
                 std::int64_t pending);
 
@@ -60,24 +59,20 @@ class LocalFallback {
   /// is to be charged, and those that may count but cannot be charged. Lost are all of a key that
   /// the local states have forgotten; and, of an `&`, whose parts are charged together, what a
   /// bucket among them cannot hold. The rest does not count any more.
-  Due due(const Request& request, std::int64_t units, Instant now);
+  Due due(const KeyHash& key, const Request& request, std::int64_t units, Instant now);
 
   /// The time until no part of the key's limit counts what was admitted here.
-  std::chrono::nanoseconds reset_after(const Request& request, Instant now);
+  std::chrono::nanoseconds reset_after(const KeyHash& key, const Request& request, Instant now);
 
   /// Decides what the remote store did not answer: one request, or several that are asked together,
   /// at most kMaxTogether. Source::kLocal.
   Decision answer(std::span<const Request> requests, Instant now);
 
  private:
-  using PartDecisions = boost::container::small_vector<Decision, 1>;
-
-  PartDecisions peek(Request request, const LimitDefinition& limit, Instant now);
-  void block(const memory::Place& place, Request request, Instant now, Instant until);
-  Decision answer_one(const Request& request, Instant now);
-  Decision answer_together(std::span<const Request> requests, Instant now);
+  std::int64_t counting(const memory::Place& place, const AnyPart& part, std::size_t index,
+                        Instant now);
   Decision answer_for_permit(Request request, Instant now);
-  memory::Used used(const AnyPart& part, const LastAnswers::Told& told, const Decision& here,
+  memory::Used used(const AnyPart& part, const LastAnswers::Told& told, std::int64_t counting,
                     std::int64_t pending) const;
   std::int64_t scaled_cost(const Request& request) const;
   Decision unscaled(Decision decision, std::int64_t cost) const;

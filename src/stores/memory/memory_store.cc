@@ -113,9 +113,15 @@ void MemoryStore::set_used(const memory::Place& place, const Request& request,
   table_.set_used(place, request, parts);
 }
 
-Instant MemoryStore::unblock(const memory::Place& place) {
+void MemoryStore::unblock(const memory::Place& place) {
   const std::lock_guard lock(place.shard->lock);
-  return table_.unblock(place);
+  table_.unblock(place);
+}
+
+Decision MemoryStore::peek_part(const memory::Place& place, const AnyPart& part, std::size_t index,
+                                Instant now) {
+  const std::lock_guard lock(place.shard->lock);
+  return table_.peek_part(place, part, index, now);
 }
 
 void MemoryStore::decide_all(std::span<const Request> requests, Instant now, Decision& decision) {

@@ -66,9 +66,11 @@ class MemoryStore final : public Store {
   /// request, only the limit, which lends no permits, and the space are used.
   void set_used(const memory::Place& place, const Request& request,
                 std::span<const memory::Used> parts);
-  /// Ends the block of a key, and returns when it would have ended, which may be in the past; 0 if
-  /// the key has none.
-  Instant unblock(const memory::Place& place);
+  /// Ends the block of a key, if it has one.
+  void unblock(const memory::Place& place);
+  /// A peek at one part of a key by these numbers, as if the key were not blocked.
+  Decision peek_part(const memory::Place& place, const AnyPart& part, std::size_t index,
+                     Instant now);
   const HashSecret& secret() const { return table_.options().secret; }
 
   /// From here on the store's clock goes on from `now`. REQUIRES: no space has been opened, and no

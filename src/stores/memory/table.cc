@@ -242,13 +242,9 @@ void Table::set_used(Place place, const Request& request, std::span<const Used> 
          [](const Used& used) { return std::max<std::int64_t>(0, used.units); });
 }
 
-Instant Table::unblock(Place place) {
+void Table::unblock(Place place) {
   Records records = place.shard->records(budget_);
-  Cell* const cell = place.shard->find(place.tag);
-  if (cell == nullptr) return 0;
-  const Instant until = blocked_until(*cell);
-  end_block(records, *cell, kLastEnd);
-  return until;
+  if (Cell* const cell = place.shard->find(place.tag)) end_block(records, *cell, kLastEnd);
 }
 
 Cell Table::key_cell(Place place) const {

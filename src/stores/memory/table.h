@@ -106,8 +106,12 @@ class Table {
   /// nothing is changed. Needs the place's lock.
   void set_used(Place place, const Request& request, std::span<const Used> parts);
 
-  /// See MemoryStore::unblock(). Needs the place's lock.
-  Instant unblock(Place place);
+  /// See MemoryStore. These need the place's lock.
+  void unblock(Place place);
+  Decision peek_part(Place place, const AnyPart& part, std::size_t index, Instant now) const {
+    const Call call{.now = now, .cost = 0};
+    return judge(part, part_of(key_cell(place), index), Operation::kTake, call).decision;
+  }
 
   /// Charges all members or none, and returns one decision. Needs the locks of all places.
   /// REQUIRES: no two members have the same place.
