@@ -7,6 +7,21 @@
 
 namespace sluice {
 
+std::shared_ptr<Space> Space::hold(std::shared_ptr<Space> space,
+                                   const std::shared_ptr<Space>& held) {
+  struct Holder {
+    explicit Holder(std::shared_ptr<Space> of) : space(std::move(of)) { ++space->holders_; }
+    ~Holder() { --space->holders_; }
+    Holder(const Holder&) = delete;
+    Holder& operator=(const Holder&) = delete;
+
+    const std::shared_ptr<Space> space;
+  };
+  if (space == held) return held;
+  auto holder = std::make_shared<Holder>(std::move(space));
+  return {holder, holder->space.get()};
+}
+
 void Store::submit(std::unique_ptr<Batch> batch) {
   assert(batch->completion != nullptr && batch->outer.store == nullptr);
   try {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -46,9 +47,19 @@ class Space {
     attachment_ = former.attachment_;
   }
 
+  /// Whether callers hold it, besides one that holds `held` (see Store::open_space()).
+  bool has_others(const std::shared_ptr<Space>& held) const {
+    return holders_ > (this == held.get() ? 1 : 0);
+  }
+  /// The space for one more caller, who holds it as long as there is a copy of the result; `held`,
+  /// if that is this space. Called by the store with the lock with which it asks has_others().
+  static std::shared_ptr<Space> hold(std::shared_ptr<Space> space,
+                                     const std::shared_ptr<Space>& held = nullptr);
+
  private:
   mutable std::mutex attachment_mutex_;
   std::shared_ptr<void> attachment_;  // guarded by attachment_mutex_
+  std::atomic<int> holders_{0};       // Callers of open_space() that hold a share of the result.
 };
 
 /// Stops the calls of Store::watch() when it is destroyed.
@@ -71,7 +82,8 @@ class Store {
   /// holds it and the store needs its place. If the space has states that this limit cannot read
   /// (another algorithm, another window), its keys start fresh, unless another caller holds it:
   /// then it throws StoreError. Also throws StoreError if a bound of the store is reached. Also for
-  /// a space that is open already, the store may make room for another limit.
+  /// a space that is open already, the store may make room for another limit. The caller holds the
+  /// space as long as there is a copy of the result; all copies count as one.
   std::shared_ptr<Space> open_space(const LimitDefinition& limit) {
     return replace_space(nullptr, limit);
   }

@@ -17,8 +17,9 @@
 
 namespace sluice {
 
-/// A space of the inner store, and the space of the local states.
-class FallbackSpace final : public Space {
+/// A space of the inner store, and the space of the local states. Batches for late answers hold a
+/// share of it.
+class FallbackSpace final : public Space, public std::enable_shared_from_this<FallbackSpace> {
  public:
   static FallbackSpace& of(const Batch::Subject& subject) {
     return static_cast<FallbackSpace&>(*subject.space);
@@ -48,9 +49,7 @@ class FallbackSpace final : public Space {
     return kept_;
   }
 
-  /// The only share of the inner store's space, which counts its users. Batches for late answers
-  /// hold a share of this pointer.
-  std::shared_ptr<const std::shared_ptr<Space>> inner;
+  std::shared_ptr<Space> inner;
   std::shared_ptr<Space> local;
   /// Identifies the space in the last answers.
   std::uint64_t number = 0;

@@ -54,47 +54,31 @@ FallbackStore::FallbackStore(std::shared_ptr<Store> inner, const FallbackOptions
 std::shared_ptr<Space> FallbackStore::replace_space(const std::shared_ptr<Space>& held,
                                                     const LimitDefinition& limit) {
   const std::lock_guard lock(mutex_);
-  // If the caller is the last holder of `held`, the inner store and the local states may replace
-  // their spaces, too.
-  const auto* const former =
-      held.use_count() == 1 ? static_cast<const FallbackSpace*>(held.get()) : nullptr;
   if (spaces_.size() >= drop_at_) drop_names();
   Known& known = spaces_[limit.space];
-  const auto current = known.space.lock();
-  // A space of the inner store that no other limiter uses: that of `held`, or one of this name
-  // whose limiters are gone. Batches whose answers are late may still hold it, which counts as a
-  // use there unless the inner store is told to replace it.
-  std::shared_ptr<const std::shared_ptr<Space>> unused;
-  if (former) {
-    unused = former->inner;
-  } else if (!current) {
-    unused = known.inner.lock();
-  }
+  const auto former = known.space.lock();
+  // Then the inner store and the local states may replace their spaces, too.
+  const bool is_free = former != nullptr && !former->has_others(held);
   // The local states first: those of the former limit stay as they are if the inner store, or they
   // themselves, have no room for this one.
-  const std::uint64_t kind = keeps_state(known.parts, limit.parts) ? known.kind : last_number_ + 1;
+  const bool keeps_number = keeps_state(known.parts, limit.parts);
+  const std::uint64_t number = keeps_number ? known.number : last_number_ + 1;
   std::shared_ptr<Space> local;
-  const std::shared_ptr<Space> none;  // A copy of former->local would count as a use.
-  if (local_) local = local_->open_space(former ? former->local : none, limit, kind);
-  auto inner = unused ? inner_->replace_space(*unused, limit) : inner_->open_space(limit);
-  if (current && *current->inner == inner && current->local == local) return current;
-  // If the last space of this name is gone, the new one takes over its number, and so what the
-  // store said last, unless the new limit cannot read the states of the former one.
-  const bool keeps_number = !current && !former && kind == known.kind;
-  if (!keeps_number) known.number = ++last_number_;
-  known.kind = kind;
-  known.parts = limit.parts;
+  if (local_) local = local_->open_space(is_free ? former->local : nullptr, limit, number);
+  auto inner = inner_->replace_space(is_free ? former->inner : nullptr, limit);
+  if (former && former->inner == inner && former->local == local) return Space::hold(former, held);
+  if (!keeps_number) {
+    known.number = last_number_ = number;
+    known.parts = limit.parts;
+  }
   const auto space = std::make_shared<FallbackSpace>();
-  space->inner = unused && *unused == inner
-                     ? unused
-                     : std::make_shared<const std::shared_ptr<Space>>(std::move(inner));
+  space->inner = std::move(inner);
   space->local = std::move(local);
-  space->number = known.number;
-  if (former) space->succeed(*former);
+  space->number = number;
+  if (is_free) space->succeed(*former);
   known.space = space;
-  known.inner = space->inner;
   known.is_gone = false;
-  return space;
+  return Space::hold(space, held);
 }
 
 // Drops the names that were not in use at the last call either: since then kKeptNames others have
@@ -201,7 +185,7 @@ std::unique_ptr<Batch> FallbackStore::left_to_ask(std::unique_ptr<Batch> batch) 
     }
     is_open = true;
     has_parts = has_parts || request.limit->parts.size() > 1;
-    request.space = FallbackSpace::of(subject).inner->get();
+    request.space = FallbackSpace::of(subject).inner.get();
   }
   if (!is_open) {
     Batch::complete(std::move(batch));
@@ -302,7 +286,7 @@ std::shared_ptr<FallbackSpace> FallbackStore::space_of(const ChargeBack::Charge&
     if (auto space = known->second.space.lock()) return space;
   }
   try {
-    auto space = std::static_pointer_cast<FallbackSpace>(open_space(*charge.limit));
+    auto space = static_cast<FallbackSpace&>(*open_space(*charge.limit)).shared_from_this();
     return is_its_own(space->number) ? space : nullptr;
   } catch (const StoreError&) {
     return nullptr;
@@ -379,14 +363,14 @@ void FallbackStore::charge_back(std::span<const KeyName> names, Instant now) {
     if (due.charge == 0) continue;
     request.operation = Operation::kCharge;
     request.cost = due.charge;
-    request.space = space->inner->get();
+    request.space = space->inner.get();
     requests.push_back(request);
     charge.units = due.charge;
     // The request refers to the key in `taken`.
     all.push_back({.name = charge.name,
                    .admitted = charge,
                    .limit = charge.limit,
-                   .space = space->inner,
+                   .space = space,
                    .is_charge_back = true});
   }
   if (requests.empty()) return;
@@ -449,7 +433,7 @@ void FallbackStore::record(const KeyName& name, const Request& request, const De
 
 std::unique_ptr<Watch> FallbackStore::watch(const std::shared_ptr<Space>& space,
                                             std::string_view key, std::function<void()> released) {
-  return inner_->watch(*static_cast<const FallbackSpace&>(*space).inner, key, std::move(released));
+  return inner_->watch(static_cast<const FallbackSpace&>(*space).inner, key, std::move(released));
 }
 
 void FallbackStore::add_counts(std::vector<DecisionCount>& counts) const {

@@ -119,19 +119,19 @@ class FallbackStore final : public BatchStore, private Batch::OuterStore {
   struct AnsweredLater {
     KeyName name;
     ChargeBack::Charge admitted = {};  ///< In charges_, as sent. Of no units if none were admitted.
-    /// The limit, and the inner store's space, to which the request refers.
+    /// Those to which the request refers.
     std::shared_ptr<const LimitDefinition> limit;
-    std::shared_ptr<const std::shared_ptr<Space>> space;
+    std::shared_ptr<FallbackSpace> space;
     bool is_charge_back = false;
   };
   /// What is known of a space by its name. It outlives the space, for the next one of that name.
   struct Known {
     std::weak_ptr<FallbackSpace> space;
-    std::weak_ptr<const std::shared_ptr<Space>> inner;  ///< FallbackSpace::inner.
-    std::uint64_t number = 0;                           ///< See FallbackSpace::number.
+    /// FallbackSpace::number, and the parts of the first limit that had it: another one is given to
+    /// a limit that cannot read their states.
+    std::uint64_t number = 0;
     std::vector<AnyPart> parts;
-    std::uint64_t kind = 0;  ///< See LocalFallback::open_space().
-    bool is_gone = false;    ///< The space was gone when names were last dropped.
+    bool is_gone = false;  ///< The space was gone when names were last dropped.
   };
   using Subject = Batch::Subject;
   using SteadyTime = std::chrono::steady_clock::time_point;

@@ -46,8 +46,8 @@ LocalFallback::LocalFallback(std::size_t max_bytes, std::int64_t shares)
 }
 
 std::shared_ptr<Space> LocalFallback::open_space(const std::shared_ptr<Space>& held,
-                                                 LimitDefinition limit, std::uint64_t kind) {
-  if (limit.is_named()) limit.space += '/' + std::to_string(kind);
+                                                 LimitDefinition limit, std::uint64_t number) {
+  if (limit.is_named()) limit.space += '/' + std::to_string(number);
   return store_.replace_space(held, limit);
 }
 

@@ -30,10 +30,10 @@ class LocalFallback {
 
   MemoryStore& store() { return store_; }
 
-  /// As Store::replace_space(), but limits of one name have another space for each `kind`, a number
-  /// that tells the kinds of their states apart: one does not end the states of the other.
+  /// As Store::replace_space(), but limits of one name have another space for each `number`, which
+  /// tells the kinds of their states apart: one does not end the states of the other.
   std::shared_ptr<Space> open_space(const std::shared_ptr<Space>& held, LimitDefinition limit,
-                                    std::uint64_t kind);
+                                    std::uint64_t number);
 
   /// Whether the local states must be told of the request when the remote store has answered it:
   /// what remains does not tell all of it.

@@ -100,7 +100,7 @@ class FallbackStore::Settling {
       FallbackSpace& space = FallbackSpace::of(subjects[i]);
       lates_.push_back({.name = name_of(subjects[i]),
                         .limit = space.keep(*requests[i].limit),
-                        .space = space.inner});
+                        .space = space.shared_from_this()});
       late_requests_.push_back(requests[i]);
       late_requests_.back().limit = lates_.back().limit.get();
     }

@@ -36,10 +36,10 @@ std::uint16_t LimitHistory::number_of(const std::string& name) {
   return numbers_.try_emplace(name, static_cast<std::uint16_t>(numbers_.size() + 1)).first->second;
 }
 
-HeldSpace LimitHistory::open_space(Store& store, const LimitDefinition& limit) {
+std::shared_ptr<Space> LimitHistory::open_space(Store& store, const LimitDefinition& limit) {
   const auto known = spaces_.find(limit.space);
-  const HeldSpace former = known == spaces_.end() ? nullptr : known->second.lock();
-  const HeldSpace held = open_held(store, former, limit);
+  const auto former = known == spaces_.end() ? nullptr : known->second.lock();
+  auto held = store.replace_space(former, limit);
   spaces_[limit.space] = held;
   if (spaces_.size() >= purge_at_) {
     std::erase_if(spaces_, [](const auto& row) { return row.second.expired(); });
@@ -66,8 +66,7 @@ NamedLimits::NamedLimits(Store& store, const ServedLimits& served, LimitHistory&
       if (!is_own) definition.space += '/' + kind;
       // The store is told that not all keys of the space have the same numbers.
       definition.varies = !named.overrides.empty();
-      const HeldSpace held = history.open_space(store, definition);
-      return space = {held, held->get()};
+      return space = history.open_space(store, definition);
     };
     const std::shared_ptr<Space> own = open_space(named.limit);
     std::vector<std::pair<std::string, KeyRule>> rules;

@@ -56,11 +56,11 @@ class LimitHistory {
   /// Opens the space of this limit. If a former set had a space of this name, it is continued if
   /// its states can be read; a thread that has been idle since may still hold it. Throws
   /// StoreError.
-  HeldSpace open_space(Store& store, const LimitDefinition& limit);
+  std::shared_ptr<Space> open_space(Store& store, const LimitDefinition& limit);
 
  private:
   std::map<std::string, std::uint16_t> numbers_;
-  std::map<std::string, std::weak_ptr<const std::shared_ptr<Space>>> spaces_;
+  std::map<std::string, std::weak_ptr<Space>> spaces_;
   std::size_t purge_at_ = 1'024;  // So many spaces, of which some may be no longer held.
 };
 

@@ -11,18 +11,11 @@
 
 namespace sluice {
 
-HeldSpace open_held(Store& store, const HeldSpace& held, const LimitDefinition& limit) {
-  // `*held` is not copied: the store would count the copy as another user's.
-  auto space = held ? store.replace_space(*held, limit) : store.open_space(limit);
-  if (held && *held == space) return held;
-  return std::make_shared<const std::shared_ptr<Space>>(std::move(space));
-}
-
 LimitBinding::LimitBinding(std::shared_ptr<Store> store, Limit limit, Kind kind)
     : store_(std::move(store)), kind_(kind) {
   if (store_ == nullptr) throw std::invalid_argument("a limiter needs a store, and was given none");
   require_kind(limit);
-  auto space = open_held(*store_, nullptr, limit.definition());
+  auto space = store_->open_space(limit.definition());
   keep(std::move(limit), std::move(space));
 }
 
@@ -58,18 +51,18 @@ void LimitBinding::set_limit(Limit limit) {
   // An equal limit in the same space is reused, so a limit that changes back and forth takes two
   // entries. If keys start fresh, the limit gets a new space; the former one is kept, since
   // requests about it may be in flight.
-  if (bounds_.size() >= kMostLimits && !bounds_.contains({held_->get(), limit.expression()})) {
+  if (bounds_.size() >= kMostLimits &&
+      !bounds_.contains({former.space.get(), limit.expression()})) {
     throw StoreError("the limit '" + limit.space() + "' has been replaced by " +
                      std::to_string(kMostLimits) + " different ones, the most that are kept");
   }
-  auto space = open_held(*store_, held_, limit.definition());
+  auto space = store_->replace_space(former.space, limit.definition());
   keep(std::move(limit), std::move(space));
 }
 
-void LimitBinding::keep(Limit limit, HeldSpace space) {
-  held_ = std::move(space);
-  BoundLimit bound{std::move(limit), {held_, held_->get()}};
-  const std::pair<const Space*, std::string_view> key(held_->get(), bound.limit.expression());
+void LimitBinding::keep(Limit limit, std::shared_ptr<Space> space) {
+  BoundLimit bound{std::move(limit), std::move(space)};
+  const std::pair<const Space*, std::string_view> key(bound.space.get(), bound.limit.expression());
   const auto kept = bounds_.try_emplace(key, std::move(bound)).first;
   current_.store(&kept->second, std::memory_order_release);
 }

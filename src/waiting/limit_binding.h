@@ -31,15 +31,6 @@ struct BoundLimit {
   }
 };
 
-/// A pointer to a user's only pointer to a space. A user (a limiter, a server) copies the outer one
-/// only, so it counts once in the use count of the space, which tells the store how many users it
-/// has.
-using HeldSpace = std::shared_ptr<const std::shared_ptr<Space>>;
-
-/// Opens the space of the limit, for a user that holds `held`, or null, and will hold the result
-/// instead (Store::replace_space()). Throws StoreError.
-HeldSpace open_held(Store& store, const HeldSpace& held, const LimitDefinition& limit);
-
 /// Connects a limiter with its store and its limit. set_limit() may replace the limit while other
 /// threads ask; asking takes no lock, because bound() stays valid: every limit that was ever set is
 /// kept, once for each space it has had, at most kMostLimits. Thread-safe.
@@ -65,12 +56,11 @@ class LimitBinding {
 
  private:
   void require_kind(const Limit& limit) const;
-  void keep(Limit limit, HeldSpace space);
+  void keep(Limit limit, std::shared_ptr<Space> space);
 
   const std::shared_ptr<Store> store_;
   const Kind kind_;
-  std::mutex mutex_;  // guards the next two, and the writes of current_
-  HeldSpace held_;    // The current space, of which the spaces in bounds_ are shares.
+  std::mutex mutex_;  // guards bounds_, and the writes of current_
   /// All limits there have been, by space and expression (a view of the limit's own text). The
   /// entries never move.
   std::map<std::pair<const Space*, std::string_view>, BoundLimit> bounds_;

@@ -206,7 +206,7 @@ std::shared_ptr<Space> ScriptedStore::replace_space(const std::shared_ptr<Space>
     throw StoreError("no room for another space");
   }
   auto space = memory_.replace_space(held, limit);
-  spaces_[limit.space] = space;
+  spaces_.emplace(limit.space, space);
   ++opened;
   return space;
 }

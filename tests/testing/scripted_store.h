@@ -124,7 +124,7 @@ class ScriptedStore final : public Store {
   bool await_pending(std::size_t count) const;
   /// What is watched at the moment.
   std::vector<Watched> watched() const;
-  /// How many spaces are held.
+  /// How many callers hold spaces.
   std::size_t held_spaces() const;
   /// @}
 
@@ -158,7 +158,7 @@ class ScriptedStore final : public Store {
   std::deque<std::unique_ptr<Batch>> pending_;
   std::vector<std::thread> threads_;
   std::vector<const Listener*> listeners_;
-  std::map<std::string, std::weak_ptr<Space>> spaces_;
+  std::multimap<std::string, std::weak_ptr<Space>> spaces_;
 };
 
 }  // namespace sluice

@@ -51,7 +51,7 @@ MemcachedStore::MemcachedStore(MemcachedOptions options)
 std::shared_ptr<Space> MemcachedStore::replace_space(const std::shared_ptr<Space>& held,
                                                      const LimitDefinition& limit) {
   check(limit);
-  return spaces_.open(limit, held.get());
+  return spaces_.open(limit, held);
 }
 
 void MemcachedStore::check_together(std::span<const Request> requests) const {

@@ -80,7 +80,8 @@ std::size_t LimitTable::most() const {
   return std::min(kMaxLimits, max_bytes_ / kSpaceBytes);
 }
 
-LimitTable::Opened LimitTable::open(const LimitDefinition& limit, const Space* held) {
+LimitTable::Opened LimitTable::open(const LimitDefinition& limit,
+                                    const std::shared_ptr<Space>& held) {
   Opened opened;
   std::shared_ptr<MemorySpace> former;  // Let go after mutex_ is unlocked.
   const std::lock_guard lock(mutex_);
@@ -90,7 +91,7 @@ LimitTable::Opened LimitTable::open(const LimitDefinition& limit, const Space* h
     Row& known = row(id);
     const PartList& parts = *known.parts.load(std::memory_order_relaxed);
     former = known.data->handle.lock();
-    const bool has_others = former != nullptr && (former.get() != held || former.use_count() > 2);
+    const bool has_others = former != nullptr && former->has_others(held);
     if (keeps_state(parts, limit.parts)) {
       const bool differs = parts != limit.parts;
       // The caller changes its own limit, or one whose keys were restored.
@@ -100,8 +101,8 @@ LimitTable::Opened LimitTable::open(const LimitDefinition& limit, const Space* h
       // As limits of one name with different numbers: each may be used again with its own.
       const bool varies = limit.varies || (differs && !changes);
       if (varies && !begin_to_vary(id, former.get())) refuse();
+      opened.space = former != nullptr ? Space::hold(former, held) : hold(id, limit);
       if (replaces) opened.retired.reset(known.parts.exchange(new PartList(limit.parts)));
-      opened.space = former != nullptr ? former : hold(id, limit);
       return opened;
     }
     if (has_others) {
@@ -120,11 +121,11 @@ LimitTable::Opened LimitTable::open(const LimitDefinition& limit, const Space* h
   if (limit.varies) begin_to_vary(id, nullptr);
   opened.space = hold(id, limit);
   row(id).uses.fetch_sub(1, std::memory_order_relaxed);  // That of add_row().
-  if (held != nullptr && former.get() == held) opened.space->succeed(*held);
+  if (former != nullptr) opened.space->succeed(*former);
   return opened;
 }
 
-std::shared_ptr<MemorySpace> LimitTable::hold(LimitId id, const LimitDefinition& limit) noexcept {
+std::shared_ptr<Space> LimitTable::hold(LimitId id, const LimitDefinition& limit) noexcept {
   Row& held = row(id);
   SpaceData& data = *held.data;
   const KeyHash name = hash_key(data.name, secret_);
@@ -135,7 +136,7 @@ std::shared_ptr<MemorySpace> LimitTable::hold(LimitId id, const LimitDefinition&
   data.was_held = true;
   ++held.uses;
   ++held.holders;
-  return space;
+  return Space::hold(space);
 }
 
 // From now on the keys of the space, and of its handle if it has one, may have numbers of their

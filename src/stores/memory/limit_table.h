@@ -114,12 +114,12 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
   }
 
   struct Opened {
-    std::shared_ptr<MemorySpace> space;
+    std::shared_ptr<Space> space;
     /// What other threads may still judge by, each until it unlocks the shard that it has locked.
     std::unique_ptr<const std::vector<AnyPart>> retired;
   };
   /// As Store::replace_space().
-  Opened open(const LimitDefinition& limit, const Space* held);
+  Opened open(const LimitDefinition& limit, const std::shared_ptr<Space>& held);
   /// How often open() has found no room.
   std::uint64_t refusals() const { return refusals_.load(std::memory_order_relaxed); }
 
@@ -267,7 +267,7 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
   LimitId use_row(PartList parts, std::size_t bytes, LimitId space) noexcept;
   void free_row(LimitId id) noexcept;
   bool begin_to_vary(LimitId space, MemorySpace* handle) noexcept;
-  std::shared_ptr<MemorySpace> hold(LimitId id, const LimitDefinition& limit) noexcept;
+  std::shared_ptr<Space> hold(LimitId id, const LimitDefinition& limit) noexcept;
   std::unique_ptr<const PartList> retire(LimitId id) noexcept;
   void count_bytes(std::size_t bytes);
 

@@ -60,7 +60,7 @@ MemoryStore::MemoryStore(const MemoryOptions& options)
 std::shared_ptr<Space> MemoryStore::replace_space(const std::shared_ptr<Space>& held,
                                                   const LimitDefinition& limit) {
   table_.make_room_for_limits(now());
-  auto opened = table_.limits().open(limit, held.get());
+  auto opened = table_.limits().open(limit, held);
   if (opened.retired != nullptr) table_.wait_for_readers();
   return std::move(opened.space);
 }

@@ -30,7 +30,7 @@ RedisStore::~RedisStore() {
 
 std::shared_ptr<Space> RedisStore::replace_space(const std::shared_ptr<Space>& held,
                                                  const LimitDefinition& limit) {
-  return spaces_.open(limit, held.get());
+  return spaces_.open(limit, held);
 }
 
 std::unique_ptr<Watch> RedisStore::watch(const std::shared_ptr<Space>& space, std::string_view key,

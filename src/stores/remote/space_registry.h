@@ -32,22 +32,22 @@ class SpaceRegistry {
 
   /// The limit's space: the one in use under its name, or a new one. Throws StoreError if the space
   /// in use belongs to a limit whose states this limit cannot read, or if kMaxSpaces others are in
-  /// use. `mine` is the space that the caller will give up: the caller's own share of it does not
-  /// count as use. See Store::replace_space().
-  std::shared_ptr<S> open(const LimitDefinition& limit, const Space* mine = nullptr) {
+  /// use. See Store::replace_space().
+  std::shared_ptr<Space> open(const LimitDefinition& limit,
+                              const std::shared_ptr<Space>& held = nullptr) {
     const std::lock_guard lock(mutex_);
     const auto found = spaces_.find(limit.space);
-    const auto held = found == spaces_.end() ? nullptr : found->second.lock();
-    if (held == nullptr) return add(limit);
-    if (keeps_state(held->parts(), limit.parts)) return held;
-    if (held.get() == mine && held.use_count() == 2) {  // That one, and `held`.
-      auto fresh = add(limit);
-      fresh->succeed(*held);
-      return fresh;
+    const auto known = found == spaces_.end() ? nullptr : found->second.lock();
+    if (known == nullptr) return Space::hold(add(limit), held);
+    if (keeps_state(known->parts(), limit.parts)) return Space::hold(known, held);
+    if (known->has_others(held)) {
+      throw StoreError(names_.store + ": the keys of '" + limit.space + "' are those of '" +
+                       describe_parts(known->parts()) + "', which '" + limit.expression +
+                       "' cannot take over while others use them");
     }
-    throw StoreError(names_.store + ": the keys of '" + limit.space + "' are those of '" +
-                     describe_parts(held->parts()) + "', which '" + limit.expression +
-                     "' cannot take over while others use them");
+    const auto fresh = add(limit);
+    fresh->succeed(*known);
+    return Space::hold(fresh, held);
   }
 
  private:

@@ -22,7 +22,7 @@ class TestSpace final : public Space {
 
 class Registry : public testing::Test {
  protected:
-  std::shared_ptr<TestSpace> open(std::string_view expression, std::string_view name) {
+  std::shared_ptr<Space> open(std::string_view expression, std::string_view name) {
     return registry_.open(Limit(expression, name).definition());
   }
   std::string refusal(std::string_view expression, std::string_view name) {
@@ -37,14 +37,14 @@ TEST_F(Registry, ASpaceThatReplacesAnotherGoesOnWithItsAttachment) {
   const Limit other("sliding_log 5/1h", "login");
   auto former = open("token_bucket 5/1h", "login");
   const auto kept = former->attachment<Kept>();
-  const auto fresh = registry_.open(other.definition(), former.get());
+  const auto fresh = registry_.open(other.definition(), former);
   ASSERT_NE(fresh, former);
   former.reset();
   EXPECT_EQ(fresh->attachment<Kept>(), kept);
 }
 
 TEST_F(Registry, IsFullOnlyOfSpacesThatAreHeld) {
-  std::vector<std::shared_ptr<TestSpace>> held;
+  std::vector<std::shared_ptr<Space>> held;
   for (std::size_t i = 0; i < decltype(registry_)::kMaxSpaces; ++i) {
     held.push_back(open("token_bucket 5/1h", "n" + std::to_string(i)));
   }
