@@ -96,7 +96,6 @@ void ChargeBack::take(Entries::iterator found, Instant now, std::vector<Charge>&
 }
 
 void ChargeBack::settle(const Charge& charge, std::int64_t units, Outcome outcome, Instant now) {
-  if (outcome == Outcome::kMayBeCharged) return;
   const bool is_sent_again = outcome != Outcome::kOver;
   const bool was_refused = outcome == Outcome::kNotSent;
   // Not again during a pause, or one key that is refused again and again would hold up all others.

@@ -73,13 +73,13 @@ class ChargeBack {
   std::vector<Charge> take(std::span<const KeyName> names, Instant now);
 
   enum class Outcome : std::uint8_t {
-    kOver,          ///< The store has charged them, or they do not count any more.
-    kMayBeCharged,  ///< The store was sent them, and did not answer: they are pending until the key
-                    ///< is fresh, and are not sent again.
-    kNotCharged,    ///< The store has not charged them with the request: they are charged now.
-    kNotSent,       ///< It was refused: they are charged after a pause.
+    kOver,        ///< The store has charged them, or they do not count any more.
+    kNotCharged,  ///< The store has not charged them with the request: they are charged now.
+    kNotSent,     ///< It was refused: they are charged after a pause.
   };
-  /// What became of `units` of a charge that take() returned, or that was added as sent.
+  /// What became of `units` of a charge that take() returned, or that was added as sent. Not called
+  /// where the store may have charged them: they are pending until the key is fresh, and are not
+  /// sent again.
   void settle(const Charge& charge, std::int64_t units, Outcome outcome, Instant now);
 
  private:

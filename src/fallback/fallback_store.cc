@@ -400,8 +400,7 @@ void FallbackStore::settle_admitted(const AnsweredLater& one, const Request& req
   const std::int64_t units = one.admitted.units;
   if (units == 0) return;
   if (may_be_executed(answer)) {
-    const Outcome unknown = one.is_charge_back ? Outcome::kMayBeCharged : Outcome::kOver;
-    charges_.settle(one.admitted, units, unknown, arrived);
+    if (!one.is_charge_back) charges_.settle(one.admitted, units, Outcome::kOver, arrived);
     return count_not_charged_back(units);
   }
   std::int64_t charged = 0;
