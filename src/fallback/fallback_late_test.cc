@@ -44,17 +44,6 @@ class FallbackLateTest : public FallbackFixture {
   std::uint64_t counted_as_not_charged() const { return store_->counters().not_charged_back; }
 };
 
-TEST_F(FallbackLateTest, TellWhatRemains) {
-  wrap({}, "fixed_window 40/1h");
-  decide_elsewhere({.cost = 30}, kStart);
-  const auto asked = ask_late({Ask{}});
-  EXPECT_EQ(asked->decisions[0].source, Source::kLocal);
-  EXPECT_EQ(asked->decisions[0].remaining, 39) << "nothing was told yet";
-  inner_->answer();
-  EXPECT_EQ(asked->completions, 1);
-  EXPECT_EQ(left(), 9);
-}
-
 TEST_F(FallbackLateTest, CountWhatTheStoreHasTakenOnce) {
   wrap({}, "fixed_window 40/1h");
   ask_late({{.cost = 5}});
@@ -153,19 +142,6 @@ TEST_F(FallbackLateTest, OfAResetForgetNothingThatWasAdmittedSince) {
   EXPECT_EQ(charged_back(), 5);
 }
 
-// A charge is no user of the space.
-TEST_F(FallbackLateTest, OfChargesLetALimitBeReplaced) {
-  wrap({}, "fixed_window 40/1h");
-  inner_->lose_all();
-  decide({.cost = 5}, kStart);
-  inner_->lose_nothing();
-  decide({.key = "other", .cost = 0}, kStart);
-  inner_->be_late();
-  const Limit other_kind("sliding_log 30/2h", "limit");
-  EXPECT_NO_THROW(space_ = store_->replace_space(space_, other_kind.definition()));
-  inner_->answer();
-}
-
 TEST_F(FallbackLateTest, OfATakeEndABlockIfTheTakeWasSentAfterIt) {
   wrap({}, "fixed_window 40/1h");
   const Instant later = kStart + 1;
@@ -225,6 +201,7 @@ TEST_F(FallbackLateTest, TellOfSomeRequestsOfABatch) {
   inner_->be_late("late");
   EXPECT_EQ(asked->decisions[0].source, Source::kStore);
   EXPECT_EQ(asked->decisions[1].source, Source::kLocal);
+  EXPECT_EQ(asked->decisions[1].remaining, 39) << "nothing was told yet";
   EXPECT_EQ(asked->decisions[2].source, Source::kStore);
   inner_->answer();
   EXPECT_EQ(left("late"), 9);
@@ -274,13 +251,19 @@ TEST_F(FallbackLateTest, ComeAfterTheLimitIsGone) {
   EXPECT_EQ(left(), 9);
 }
 
-// The awaited answer is no user of the space.
+// Neither an awaited answer nor a charge is a user of the space.
 TEST_F(FallbackLateTest, KeepNoLimitFromBeingReplaced) {
   wrap({}, "fixed_window 40/1h");
+  inner_->lose_all();
+  decide({.cost = 5}, kStart);
+  inner_->lose_nothing();
+  decide({.key = "other", .cost = 0}, kStart);
+  EXPECT_EQ(inner_->asked.back().operation, Operation::kCharge);
   ask_late({Ask{}});
-  limit_ = std::make_unique<Limit>("sliding_log 40/1h", "limit");
-  space_ = store_->replace_space(std::exchange(space_, nullptr), limit_->definition());
-  inner_->answer();
+  const Limit other_kind("sliding_log 40/1h", "limit");
+  ASSERT_NO_THROW(space_ = store_->replace_space(space_, other_kind.definition()));
+  *limit_ = other_kind;
+  inner_->answer_all();
   EXPECT_EQ(left(), 40);
 }
 
@@ -304,13 +287,17 @@ TEST_F(FallbackLateTest, LetNoLimitOfAnotherKindReplaceOneInUse) {
   inner_->answer();
 }
 
+// What is pending is then answered by the policy.
 TEST_F(FallbackLateTest, AreNotAwaitedAfterTheStoreIsGone) {
   wrap({}, "fixed_window 40/1h");
-  const auto asked = ask_late({Ask{}});
+  const auto late = ask_late({Ask{}});
+  const auto pending = submit({Ask{}});
   space_.reset();
   inner_.reset();
   store_.reset();
-  EXPECT_EQ(asked->completions, 1);
+  EXPECT_EQ(late->completions, 1);
+  ASSERT_EQ(pending->completions, 1);
+  EXPECT_EQ(pending->decisions[0].source, Source::kLocal);
 }
 
 }  // namespace

@@ -41,14 +41,6 @@ TEST_F(FallbackStoreTest, PassesOnWhatTheStoreAnswers) {
   EXPECT_EQ(store_->counters().unanswered, 0U);
 }
 
-TEST_F(FallbackStoreTest, LocalStatesAreJudgedAtTheInstantGiven) {
-  wrap({});
-  decide({.cost = 10}, kStart);
-  inner_->lose_all();
-  EXPECT_EQ(decide(Ask{}, kStart + kHourNs / 10 - 1).retry_after, nanoseconds(1));
-  EXPECT_TRUE(decide(Ask{}, kStart + kHourNs / 10).allowed);
-}
-
 // What the local states admit is charged to the store, or the process ends.
 TEST_F(FallbackStoreTest, NotesWhatIsToBeChargedEvenWithoutMemory) {
   wrap({});
@@ -80,15 +72,6 @@ TEST_F(FallbackStoreTest, AnswersForAShareOfTheLimit) {
   EXPECT_EQ(decide({.cost = kMaxInt64, .operation = Operation::kRefund}).remaining, 10);
 }
 
-TEST_F(FallbackStoreTest, WhatIsPastTheShareIsNotMirrored) {
-  wrap({.local_share = 4}, "token_bucket 40/1h");
-  for (int i = 0; i < 40; ++i) EXPECT_TRUE(decide(Ask{}, kStart).allowed);
-  inner_->lose_all();
-  EXPECT_FALSE(decide(Ask{}, kStart).allowed);
-  // No debt: the share comes back as if this process had stopped there.
-  EXPECT_EQ(decide({.cost = 0}, kStart + kHourNs).remaining, 10);
-}
-
 TEST_F(FallbackStoreTest, AShareOfTooSmallALimitIsNothing) {
   wrap({.local_share = 11});
   inner_->lose_all();
@@ -116,21 +99,6 @@ TEST_F(FallbackStoreTest, RaisesOnceAllOthersAreDecided) {
   EXPECT_EQ(store_->counters().unanswered, 1U);
 }
 
-TEST_F(FallbackStoreTest, AGroupIsAnsweredAsAWhole) {
-  wrap({});
-  EXPECT_EQ(decide_all({{.key = "a", .cost = 2}, {.key = "b", .cost = 7}}).remaining, 3);
-  lose("b");
-  const Decision local = decide_all({{.key = "a", .cost = 3}, {.key = "b", .cost = 1}});
-  EXPECT_TRUE(local.allowed);
-  EXPECT_EQ(local.source, Source::kLocal);
-  EXPECT_EQ(local.remaining, 2);
-  EXPECT_FALSE(decide_all({{.key = "a"}, {.key = "b", .cost = 3}}).allowed);
-  inner_->lose_all();
-  EXPECT_EQ(decide({.key = "a", .cost = 0}).remaining, 5) << "all or nothing";
-  EXPECT_EQ(store_->counters().answered_by_local, 3U);
-  EXPECT_EQ(store_->counters().answered_by_policy, 0U);
-}
-
 TEST_F(FallbackStoreTest, AGroupIsAnsweredByThePolicy) {
   inner_->lose_all();
   wrap({.on_failure = OnFailure::kAllow});
@@ -143,6 +111,7 @@ TEST_F(FallbackStoreTest, AGroupIsAnsweredByThePolicy) {
   EXPECT_THROW(decide_all({{.key = "a"}}), StoreError);
   wrap({.local_share = 2});
   EXPECT_EQ(decide_all({{.key = "a", .cost = 2}, {.key = "b"}}).remaining, 3);
+  EXPECT_EQ(decide_all({{.key = "a"}, {.key = "b", .cost = 11}}).retry_after, kNever);
 }
 
 TEST_F(FallbackStoreTest, PartsAreToldByTheStoreAndInItsPlace) {
@@ -158,19 +127,6 @@ TEST_F(FallbackStoreTest, PartsAreToldByTheStoreAndInItsPlace) {
   EXPECT_EQ(check().binding, 1) << "it denies";
   EXPECT_TRUE(parts_[0].allowed);
   EXPECT_FALSE(parts_[1].allowed);
-
-  wrap({}, "sliding_log 9/1h & sliding_log 4/1h");
-  inner_->lose_nothing();
-  decide({.cost = 2});
-  EXPECT_FALSE(decide({.cost = 2}).allowed);
-  inner_->lose_all();
-  EXPECT_EQ(check().binding, 1) << "the store has denied it";
-  EXPECT_TRUE(parts_[0].allowed);
-  EXPECT_EQ(parts_[0].limit, 9);
-  EXPECT_EQ(parts_[0].remaining, 5);
-  EXPECT_FALSE(parts_[1].allowed);
-  EXPECT_EQ(parts_[1].limit, 4);
-  EXPECT_EQ(parts_[1].binding, 0);
 
   wrap({.on_failure = OnFailure::kDeny}, "sliding_log 9/1h & sliding_log 4/1h");
   EXPECT_EQ(check().binding, 1) << "the smaller limit";
@@ -192,6 +148,8 @@ TEST_F(FallbackStoreTest, PartsBesideTheOneThatTheStoreDeniedArePeeks) {
   EXPECT_EQ(whole.binding, 1);
   EXPECT_GT(whole.retry_after, std::chrono::hours(1));
   EXPECT_EQ(parts_[1].retry_after, whole.retry_after);
+  EXPECT_EQ(parts_[1].limit, 6);
+  EXPECT_EQ(parts_[1].binding, 0);
   EXPECT_TRUE(parts_[0].allowed);
   EXPECT_EQ(parts_[0].remaining, 2) << "nothing is taken";
   EXPECT_EQ(parts_[0].retry_after.count(), 0);
@@ -244,28 +202,6 @@ TEST_F(FallbackStoreTest, CountsDecisionsByLimitAndSource) {
                                                     count("limit", false, Source::kStore, 1),
                                                     count("another", true, Source::kLocal, 1),
                                                     count("another", false, Source::kLocal, 1)));
-}
-
-TEST_F(FallbackStoreTest, KeepsOneSpaceForEachNameWhileItIsHeld) {
-  wrap({});
-  auto first = store_->open_space(Limit("token_bucket 1/1s", "x").definition());
-  const auto second = store_->open_space(Limit("token_bucket 2/1s", "x").definition());
-  EXPECT_EQ(second, first);
-  EXPECT_NE(store_->open_space(Limit("token_bucket 1/1s", "y").definition()), first);
-  const Limit other("sliding_log 1/1s", "x");
-  EXPECT_THROW(store_->open_space(other.definition()), StoreError);
-  EXPECT_THROW(store_->replace_space(first, other.definition()), StoreError) << "two hold it";
-}
-
-TEST_F(FallbackStoreTest, LetsGoOfSpacesThatAreNotHeld) {
-  wrap({});
-  for (int i = 0; i < 300; ++i) {
-    std::weak_ptr<Space> space =
-        store_->open_space(Limit("token_bucket 1/1s", "x" + std::to_string(i)).definition());
-    ASSERT_TRUE(space.expired());
-  }
-  // Its name is free for another algorithm.
-  EXPECT_NO_THROW(store_->open_space(Limit("sliding_log 1/1s", "x7").definition()));
 }
 
 // The local states, or the store, have no room for a limit of another kind. Its caller goes on with
@@ -431,22 +367,11 @@ TEST_F(FallbackOperationsTest, ABlockByAnotherProcessStandsForEachCostThatWasDen
 }
 
 TEST_F(FallbackOperationsTest, AResetEndsABlockJustBefore) {
-  for (const char* expression : {"fixed_window 10/1h", "concurrency 2"}) {
-    wrap({}, expression);
-    decide({.operation = Operation::kBlock, .duration_ns = kHourNs});
-    decide_batch({{.operation = Operation::kReset}, {.key = "other", .cost = 0}});
-    inner_->lose_all();
-    EXPECT_GT(decide({.cost = 0}).remaining, 0) << expression;
-    inner_->lose_nothing();
-    space_.reset();
-  }
-}
-
-TEST_F(FallbackOperationsTest, WhatRemainsIsAskedForWhereOneUnitWasNotDenied) {
   wrap({});
-  decide({.cost = 8});
-  EXPECT_FALSE(decide({.cost = 3}).allowed);
-  EXPECT_EQ(take_up_to(7).taken, 2);
+  block(kHourNs);
+  decide({.operation = Operation::kReset});
+  inner_->lose_all();
+  EXPECT_EQ(peek().remaining, 10);
 }
 
 TEST_F(FallbackOperationsTest, ADenialOfWhatRemainsIsOneOfAUnit) {
@@ -454,11 +379,6 @@ TEST_F(FallbackOperationsTest, ADenialOfWhatRemainsIsOneOfAUnit) {
   decide({.cost = 10});
   EXPECT_FALSE(take_up_to(5).allowed);
   EXPECT_EQ(decide(Ask{}).source, Source::kCache);
-  // A take could borrow.
-  wrap({}, "token_bucket 10/1h borrow=yes");
-  decide({.cost = 11});
-  EXPECT_FALSE(take_up_to(5).allowed);
-  EXPECT_EQ(decide(Ask{}).source, Source::kStore);
 }
 
 // The store never had them.
@@ -655,19 +575,6 @@ TEST_F(FallbackPermitsTest, AnAnswerSaysWhetherTheStoreMayHaveGivenOne) {
       EXPECT_EQ(renew(1).taken, 0);
     }
   }
-}
-
-TEST_F(FallbackPermitsTest, AreGivenByThePolicy) {
-  wrap({.on_failure = OnFailure::kDeny}, "concurrency 2");
-  acquire(1);
-  inner_->lose_all();
-  EXPECT_EQ(acquire(2).retry_after, kPolicyWait);
-  const Decision renewed = renew(1);
-  EXPECT_TRUE(renewed.allowed);
-  EXPECT_EQ(renewed.source, Source::kPolicy);
-  wrap({.on_failure = OnFailure::kRaise}, "concurrency 2");
-  EXPECT_THROW(acquire(3), StoreError);
-  EXPECT_THROW(renew(1), StoreError);
 }
 
 TEST_F(FallbackPermitsTest, GivesAShareOfThem) {

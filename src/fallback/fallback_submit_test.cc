@@ -133,11 +133,6 @@ TEST_F(FallbackSubmitTest, AnswersAtOnceWhatItRemembers) {
   EXPECT_EQ(known->decisions[0].source, Source::kCache);
   EXPECT_EQ(known->decisions[1].source, Source::kCache);
   EXPECT_TRUE(inner_->asked.empty());
-
-  // What it learns comes from later answers too.
-  submit({{.key = "late", .cost = 10}, {.key = "late"}});
-  inner_->answer_all();
-  EXPECT_EQ(decide({.key = "late"}).source, Source::kCache);
 }
 
 TEST_F(FallbackSubmitTest, AsksForTheRestOfWhatItRemembersInPart) {
@@ -156,16 +151,6 @@ TEST_F(FallbackSubmitTest, AsksForTheRestOfWhatItRemembersInPart) {
   EXPECT_EQ(batch->decisions[2].source, Source::kUnavailable);
   EXPECT_EQ(batch->decisions[3].remaining, 7);
   EXPECT_EQ(batch->error, "the line is cut");
-}
-
-TEST_F(FallbackSubmitTest, WhatIsPendingWhenItIsDestroyedIsAnsweredByThePolicy) {
-  wrap({});
-  const auto batch = submit({Ask{}});
-  space_.reset();
-  inner_.reset();
-  store_.reset();
-  ASSERT_EQ(batch->completions, 1);
-  EXPECT_EQ(batch->decisions[0].source, Source::kLocal);
 }
 
 // A denial stands from when it was asked for, and not from when the caller, whose completion then
