@@ -21,6 +21,7 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
+using namespace std::string_view_literals;
 using Lines = std::vector<std::string_view>;
 
 const ClientIp& behind_proxies() {
@@ -32,31 +33,92 @@ std::string error_of_options(const ClientIpOptions& options) {
   return error_of<std::invalid_argument>([&] { ClientIp client_ip(options); });
 }
 
+std::string error_of_proxy(std::string_view proxy) {
+  return error_of_options({.trusted_proxies = {"10.0.0.0/8", std::string(proxy)}});
+}
+
+struct Reading {
+  std::string_view written;
+  std::string_view key;
+};
+
 TEST(ClientIp, OneClientHasOneKey) {
-  const ClientIp client_ip;
-  for (const std::string_view peer : {"203.0.113.7", "203.0.113.7:4711", "::ffff:203.0.113.7",
-                                      "[::FFFF:cb00:7107]:80", " 203.0.113.7 "}) {
-    EXPECT_EQ(client_ip.key(peer), "203.0.113.7") << peer;
+  constexpr Reading kReadings[] = {
+      {"203.0.113.7", "203.0.113.7"},
+      {"0.0.0.0", "0.0.0.0"},
+      {"255.255.255.255", "255.255.255.255"},
+      {"::ffff:203.0.113.7", "203.0.113.7"},
+      {"::FFFF:cb00:7107", "203.0.113.7"},
+      {"0:0:0:0:0:ffff:203.0.113.7", "203.0.113.7"},
+      {"0000:0000:0000:0000:0000:ffff:255.255.255.255", "255.255.255.255"},
+      {"2001:DB8::1", "2001:db8::1"},
+      {"2001:0db8:0000:0000:0000:0000:0000:0001", "2001:db8::1"},
+      {"2001:db8:0:1:0:0:0:1", "2001:db8:0:1::1"},
+      {"::", "::"},
+      {"::1", "::1"},
+      {"1::", "1::"},
+      // With spaces, a port, brackets or a zone.
+      {" \t203.0.113.7\t ", "203.0.113.7"},
+      {"203.0.113.7:80", "203.0.113.7"},
+      {"203.0.113.7:65535", "203.0.113.7"},
+      {"[2001:db8::1]", "2001:db8::1"},
+      {"[2001:db8::1]:443", "2001:db8::1"},
+      {"[::ffff:203.0.113.7]:443", "203.0.113.7"},
+      {"fe80::1%eth0", "fe80::1"},
+      {"[fe80::1%eth0]:443", "fe80::1"},
+  };
+  const ClientIp narrow({.ipv4_prefix = 32, .ipv6_prefix = 128});
+  for (const Reading& reading : kReadings) {
+    EXPECT_EQ(narrow.key(reading.written), reading.key) << reading.written;
   }
-  for (const std::string_view peer : {"2001:db8:0:7::1", "2001:DB8:0:7:ffff:ffff:ffff:ffff",
-                                      "[2001:db8:0:7::5]:80", "2001:0db8:0000:0007::%eth0"}) {
-    EXPECT_EQ(client_ip.key(peer), "2001:db8:0:7::/64") << peer;
-  }
-  EXPECT_EQ(client_ip.key("fe80::1%eth0"), "fe80::/64");
 }
 
 TEST(ClientIp, CutsAddressesAsItIsTold) {
-  const ClientIp narrow({.ipv4_prefix = 32, .ipv6_prefix = 128});
-  EXPECT_EQ(narrow.key("2001:DB8::1"), "2001:db8::1");
+  const ClientIp by_default;
+  EXPECT_EQ(by_default.key("203.0.113.7"), "203.0.113.7");
+  EXPECT_EQ(by_default.key("[2001:db8:0:7:ffff::5]:80"), "2001:db8:0:7::/64");
+  EXPECT_EQ(by_default.key("fe80::1%eth0"), "fe80::/64");
   const ClientIp wide({.ipv4_prefix = 24, .ipv6_prefix = 48});
   EXPECT_EQ(wide.key("203.0.113.7"), "203.0.113.0/24");
   EXPECT_EQ(wide.key("::ffff:203.0.113.7"), "203.0.113.0/24");
   EXPECT_EQ(wide.key("2001:db8:1:2::3"), "2001:db8:1::/48");
 }
 
+/// A text that is neither an address nor, with a port, brackets or a zone, the end of a connection.
+class NoAddress : public testing::TestWithParam<std::string_view> {};
+
+TEST_P(NoAddress, IsItsOwnKey) {
+  EXPECT_EQ(ClientIp().key(GetParam()), GetParam());
+}
+
+TEST_P(NoAddress, EndsTheSearchForTheClient) {
+  const std::string line = "6.6.6.6, " + std::string(GetParam());
+  EXPECT_EQ(behind_proxies().key("10.0.0.1", Lines{line}), "10.0.0.1");
+  EXPECT_EQ(behind_proxies().key("10.0.0.1", Lines{line + ", 10.2.2.2"}), "10.2.2.2");
+  EXPECT_EQ(behind_proxies().key("10.0.0.1", Lines{line, "10.2.2.2"}), "10.2.2.2");
+  EXPECT_EQ(behind_proxies().key("10.0.0.1", Lines{line + ", 203.0.113.7"}), "203.0.113.7");
+}
+
+TEST_P(NoAddress, IsNoProxy) {
+  EXPECT_THAT(error_of_proxy(GetParam()), HasSubstr("write an address"));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Texts, NoAddress,
+    testing::Values("unknown", "_hidden", "client.example", "/run/a.sock", "\"1.2.3.4\"",
+                    "for=1.2.3.4", "1.2.3.4 5.6.7.8", "1.2.3.4;5.6.7.8", "\xff\xfe", "\r\n",
+                    "1.2.3", "1.2.3.4.5", "1.2.3.256", "01.2.3.4", "1.2.3.08", "0x1.2.3.4",
+                    "16909060", "1.2.3.-4", "1.2.3.+4", "1..3.4", "1.2.3.4\0"sv, ":",
+                    ":::", "1::2::3", "1:2:3:4:5:6:7", "1:2:3:4:5:6:7:8:9", "12345::", "::g",
+                    "::1.2.3.04", "::1\0.1"sv, "1.2.3.4:", "1.2.3.4:65536", "1.2.3.4:http",
+                    "1.2.3.4:-1", "1.2.3.4 :80", ":80", "1.2.3.4%eth0", "[1.2.3.4]:80",
+                    "[2001:db8::1", "[2001:db8::1]443", "[2001:db8::1]:", "[2001:db8::1]:x", "[]",
+                    "[", "2001:db8::1]:443", "fe80::1%", "::ffff:255.255.255.2550"));
+
 TEST(ClientIp, APeerWithoutAddressIsItsOwnKey) {
   const ClientIp client_ip;
-  for (const std::string_view peer : {"", "unix:", "/run/a.sock", "localhost", "01.2.3.4"}) {
+  for (const std::string_view peer : {"", " ", "unix:", "localhost", "1.2.3.4/32",
+                                      "0000:0000:0000:0000:0000:ffff:255.255.255.2550"}) {
     EXPECT_EQ(client_ip.key(peer), peer);
   }
   EXPECT_EQ(client_ip.key(std::string(1000, 'x')), std::string(128, 'x'));
@@ -112,18 +174,6 @@ TEST(ClientIp, IsTheRightmostThatIsNoProxy) {
   }
 }
 
-TEST(ClientIp, IsTheLastFoundWhereOneCannotBeRead) {
-  for (const std::string_view item :
-       {"unknown", "_secret", "client.example", "1.2.3", "10.0.0.01", "[::1", "1.2.3.4:x",
-        "\"::1\"", "for=1.2.3.4", "1.2.3.4;5.6.7.8", "6.6.6.6 1.2.3.4", "\xff\xfe", "\r\n"}) {
-    const std::string line = "6.6.6.6, " + std::string(item);
-    EXPECT_EQ(behind_proxies().key("10.0.0.1", Lines{line}), "10.0.0.1") << item;
-    EXPECT_EQ(behind_proxies().key("10.0.0.1", Lines{line + ", 10.2.2.2"}), "10.2.2.2") << item;
-    EXPECT_EQ(behind_proxies().key("10.0.0.1", Lines{line, "10.2.2.2"}), "10.2.2.2") << item;
-    EXPECT_EQ(behind_proxies().key("10.0.0.1", Lines{line + ", 203.0.113.7"}), "203.0.113.7");
-  }
-}
-
 TEST(ClientIp, ReadsNoMoreThanItsBounds) {
   const auto key = [](const Lines& lines) { return behind_proxies().key("10.0.0.1", lines); };
   std::string proxies;
@@ -147,17 +197,44 @@ TEST(ClientIp, ReadsNoMoreThanItsBounds) {
   EXPECT_EQ(key({std::string(8'000'000, 'x') + ",203.0.113.7"}), "203.0.113.7");
 }
 
-TEST(ClientIp, RefusesInvalidOptions) {
-  EXPECT_EQ(error_of_options({.trusted_proxies = {"10.0.0.0/8", "10.0.0.1/8"}}),
+TEST(ClientIp, TrustsTheAddressesOfARange) {
+  const auto trusts = [](const std::string& range, std::string_view peer) {
+    return ClientIp({.trusted_proxies = {range}}).key(peer, Lines{"9.9.9.9"}) == "9.9.9.9";
+  };
+  EXPECT_TRUE(trusts("10.0.0.0/8", "10.255.255.255"));
+  EXPECT_FALSE(trusts("10.0.0.0/8", "11.0.0.0"));
+  EXPECT_TRUE(trusts("10.0.0.0/8", "::ffff:10.0.0.1"));
+  EXPECT_TRUE(trusts("::ffff:10.0.0.0/104", "10.0.0.1"));
+  EXPECT_TRUE(trusts("10.1.2.3", "10.1.2.3"));
+  EXPECT_FALSE(trusts("10.1.2.3", "10.1.2.2"));
+  EXPECT_TRUE(trusts("2001:db8::/33", "2001:db8:7fff::"));
+  EXPECT_FALSE(trusts("2001:db8::/33", "2001:db8:8000::"));
+  EXPECT_TRUE(trusts("::1", "::1"));
+  EXPECT_FALSE(trusts("::/1", "10.0.0.1"));
+}
+
+TEST(ClientIp, SaysWhatIsWrongWithAProxy) {
+  EXPECT_EQ(error_of_proxy("10.0.0.1/8"),
             "\"10.0.0.1/8\" is not a trusted proxy: it has bits beyond its length, "
             "write 10.0.0.0/8");
-  EXPECT_THAT(error_of_options({.trusted_proxies = {"0.0.0.0/0"}}), HasSubstr("every address"));
-  EXPECT_THAT(error_of_options({.trusted_proxies = {""}}),
-              StartsWith("\"\" is not a trusted proxy"));
-  EXPECT_THAT(error_of_options({.trusted_proxies = {"unix:/run/a"}}),
-              HasSubstr("write an address"));
-  EXPECT_THAT(error_of_options({.trusted_proxies = {"a\nb" + std::string(100, 'c')}}),
+  EXPECT_THAT(error_of_proxy("::ffff:10.0.0.1/104"), HasSubstr("write 10.0.0.0/8"));
+  EXPECT_THAT(error_of_proxy("2001:db8::1/32"), HasSubstr("write 2001:db8::/32"));
+  for (const std::string_view text :
+       {"", "/8", "unix:/run/a", " 1.2.3.4", "1.2.3.4 ", "1.2.3.4:80", "[::1]", "::1%eth0"}) {
+    EXPECT_THAT(error_of_proxy(text), HasSubstr("write an address")) << text;
+  }
+  for (const std::string_view bits : {"", "x", "33", "-1", "8/8", " 8", "8 ", "99999999999"}) {
+    EXPECT_THAT(error_of_proxy("10.0.0.0/" + std::string(bits)), HasSubstr("from 1 to 32")) << bits;
+  }
+  EXPECT_THAT(error_of_proxy("2001:db8::/129"), HasSubstr("from 1 to 128"));
+  for (const std::string_view all : {"0.0.0.0/0", "::/0", "::ffff:0:0/96"}) {
+    EXPECT_THAT(error_of_proxy(all), HasSubstr("every address")) << all;
+  }
+  EXPECT_THAT(error_of_proxy("a\nb" + std::string(100, 'c')),
               AllOf(StartsWith("\"a\\x0ab"), HasSubstr("…\""), Not(HasSubstr("\n"))));
+}
+
+TEST(ClientIp, RefusesNumbersOutOfRange) {
   EXPECT_EQ(error_of_options({.trusted_proxies = std::vector<std::string>(1024, "10.0.0.1")}), "");
   EXPECT_EQ(error_of_options({.trusted_proxies = std::vector<std::string>(1025, "10.0.0.1")}),
             "there are 1025 trusted proxies, at most 1024");
@@ -180,16 +257,25 @@ std::string public_text(std::array<std::uint16_t, 8> groups) {
 
 using Groups = std::array<std::uint16_t, 8>;
 
-RC_GTEST_PROP(ClientIp, ANetworkOf64BitsIsOneClient, (const Groups& one, Groups other)) {
+RC_GTEST_PROP(ClientIp, ANetworkIsOneClient, (const Groups& one, Groups other)) {
   std::copy(one.begin(), one.begin() + 4, other.begin());
   const ClientIp client_ip;
   const std::string key = client_ip.key(public_text(one));
   RC_ASSERT(client_ip.key(public_text(other)) == key);
   RC_ASSERT(key.ends_with("::/64"));
-  // The key begins with the network's address, which has the same key.
-  RC_ASSERT(client_ip.key(key.substr(0, key.size() - 3)) == key);
   ++other[3];
   RC_ASSERT(client_ip.key(public_text(other)) != key);
+}
+
+RC_GTEST_PROP(ClientIp, AKeyNamesItsNetwork, (const Groups& groups)) {
+  const int prefix = *rc::gen::inRange(1, 128);
+  const ClientIp client_ip({.ipv6_prefix = prefix});
+  const std::string key = client_ip.key(public_text(groups));
+  RC_ASSERT(key.ends_with("/" + std::to_string(prefix)));
+  // It is the range that has the client, and the address in it has the same key.
+  const ClientIp trusting({.trusted_proxies = {key}});
+  RC_ASSERT(trusting.key(public_text(groups), Lines{"9.9.9.9"}) == "9.9.9.9");
+  RC_ASSERT(client_ip.key(key.substr(0, key.find('/'))) == key);
 }
 
 RC_GTEST_PROP(ClientIp, NothingOnTheLeftChangesTheClient,
@@ -211,7 +297,6 @@ TEST(KeyHasher, IsHmacSha256CutTo128Bits) {
 }
 
 TEST(KeyHasher, TellsSecretsAndPeppersApart) {
-  using namespace std::string_view_literals;
   std::set<std::string> keys;
   for (const std::string_view pepper : {"0123456789abcdef", "0123456789abcdeF"}) {
     const KeyHasher hasher(pepper);
