@@ -1,26 +1,15 @@
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
-#include <ostream>
 #include <string_view>
 #include <type_traits>
 #include <vector>
 
 #include "core/algorithm.h"
-#include "core/arithmetic.h"
 #include "core/limit_syntax.h"
-#include "core/permits.h"
 #include "core/ring.h"
 
 namespace sluice {
-
-/// Prints a decision when a test fails. GoogleTest finds it by this name.
-inline void PrintTo(const Decision& d, std::ostream* out) {
-  *out << (d.allowed ? "allowed" : "denied") << " limit=" << d.limit << " remaining=" << d.remaining
-       << " retry_ns=" << d.retry_after.count() << " reset_ns=" << d.reset_after.count()
-       << " delay_ns=" << d.delay.count();
-}
 
 /// The slots of a ring, changed as core/ring.h describes. The head moves with every change, so that
 /// views wrap around.
@@ -51,68 +40,21 @@ class RingSlots {
   std::uint64_t base_ = 0;
 };
 
-/// The entries of a list of permits.
-class PermitSlots {
- public:
-  PermitList view() const { return slots_; }
-
-  void commit(const PermitChange& change) {
-    const auto size = static_cast<std::uint32_t>(slots_.size());
-    slots_.resize(std::max(size, change.size_after(size)));
-    slots_.resize(commit_permits(slots_, size, change));
-  }
-
- private:
-  std::vector<PermitEntry> slots_;
-};
-
-/// One key of a limit with one part. Commits a change as every store does: if it is admitted and
-/// has a cost.
+/// One key of a limit with one part. Commits a change as every store does: if it is
+/// admitted and has a cost.
 template <class A>
 class AlgorithmKey {
  public:
-  /// REQUIRES: `expression` is valid and outlives the key.
-  explicit AlgorithmKey(std::string_view expression) : params_(define(expression)) {}
-
-  Decision take(const Call& call) { return ask(Operation::kTake, call); }
-  Decision refund(const Call& call) { return ask(Operation::kRefund, call); }
-  Decision charge(const Call& call) { return ask(Operation::kCharge, call); }
-  Decision ask(Operation operation, const Call& call) {
-    return commit(apply<A>(operation, params_, state(), call), call);
-  }
-
-  /// Takes one unit at a time, at one instant, until denied. Returns how many were admitted.
-  std::int64_t drain(Instant now) {
-    std::int64_t admitted = 0;
-    while (take({.now = now}).allowed) ++admitted;
-    return admitted;
-  }
-
-  /// Changes the limit; the key's state stays.
-  void redefine(std::string_view expression) { params_ = define(expression); }
-
-  const typename A::Params& params() const { return params_; }
-
-  typename A::State state() const {
-    if constexpr (kHasSlots) {
-      return kept_.view();
-    } else {
-      return kept_;
-    }
-  }
-
- private:
-  static constexpr bool kHasSlots = kIsRing<A> || kIsPermits<A>;
-  using Slots = std::conditional_t<kIsRing<A>, RingSlots, PermitSlots>;
-
-  static typename A::Params define(std::string_view expression) {
+  /// REQUIRES: `expression` is valid.
+  explicit AlgorithmKey(std::string_view expression) {
     auto parts = parse_limit_syntax(expression);
-    return A::define(parts.at(0));
+    params_ = A::define(parts.at(0));
   }
 
-  Decision commit(const Step<typename A::Change>& step, const Call& call) {
+  Decision take(const Call& call) {
+    const Step<typename A::Change> step = A::take(params_, state(), call);
     if (!step.decision.allowed || call.cost == 0) return step.decision;
-    if constexpr (kHasSlots) {
+    if constexpr (kIsRing<A>) {
       kept_.commit(step.next);
     } else {
       kept_ = step.next;
@@ -120,8 +62,19 @@ class AlgorithmKey {
     return step.decision;
   }
 
+  const typename A::Params& params() const { return params_; }
+
+  typename A::State state() const {
+    if constexpr (kIsRing<A>) {
+      return kept_.view();
+    } else {
+      return kept_;
+    }
+  }
+
+ private:
   typename A::Params params_;
-  std::conditional_t<kHasSlots, Slots, typename A::State> kept_;
+  std::conditional_t<kIsRing<A>, RingSlots, typename A::State> kept_;
 };
 
 }  // namespace sluice

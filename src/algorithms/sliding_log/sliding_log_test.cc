@@ -35,15 +35,6 @@ TEST(SlidingLogTest, DropsEntriesThatNoLongerCount) {
   }
 }
 
-TEST(SlidingLogTest, TheExtremesOfADefinitionDoNotOverflow) {
-  Key key("sliding_log 65536/2305843009213693952ns");
-  const Instant late = kEndOfTime - 1;
-  EXPECT_TRUE(key.take({.now = 0, .cost = 1}).allowed);
-  EXPECT_EQ(key.take({.now = late, .cost = 65'536}),
-            admit({.limit = 65'536, .reset_ns = kMaxDurationNs}));
-  EXPECT_EQ(key.take({.now = 0}).retry_after, nanoseconds(late + kMaxDurationNs));
-}
-
 TEST(SlidingLogTest, TotalsMayWrapAround) {
   const RingEntry entries[] = {{.stamp_ns = 10, .total = ~std::uint64_t{0}},
                                {.stamp_ns = 20, .total = 1}};
