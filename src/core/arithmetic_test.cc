@@ -53,12 +53,6 @@ TEST(DividerTest, DefaultDividesByOne) {
   EXPECT_EQ(Divider().divide(kMaxInt64), kMaxInt64);
 }
 
-RC_GTEST_PROP(DividerTest, AgreesWithWideDivision, ()) {
-  const std::int64_t divisor = std::max<std::int64_t>(1, *hostile());
-  const std::int64_t dividend = *hostile();
-  RC_ASSERT(Divider(divisor).divide(dividend) == divide_widely(dividend, divisor));
-}
-
 RC_GTEST_PROP(DividerTest, IsExactAroundMultiplesOfTheDivisor, ()) {
   const std::int64_t divisor = std::max<std::int64_t>(1, *hostile());
   const std::int64_t multiple = *hostile() / divisor * divisor;
