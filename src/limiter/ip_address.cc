@@ -15,9 +15,6 @@ namespace {
 
 namespace ip = boost::asio::ip;
 
-// Of ::ffff:0:0/96, the IPv4 addresses as IPv6 has them.
-constexpr int kIpv4PrefixBits = 96;
-
 bool is_port(std::string_view text) {
   std::uint16_t port = 0;
   return read_number(text, port);
@@ -69,30 +66,6 @@ std::optional<IpAddress> parse_ip_endpoint(std::string_view text) {
     text = text.substr(0, colon);
   }
   return parse_zoned(text);
-}
-
-ParsedIpRange parse_ip_range(std::string_view text) {
-  const std::size_t slash = text.find('/');
-  const std::string_view address_text = text.substr(0, slash);
-  const std::optional<IpAddress> address = parse_ip_address(address_text);
-  if (!address) return {{}, "write an address, 10.1.2.3, or a range, 10.0.0.0/8"};
-  if (slash == std::string_view::npos) return {IpRange{*address, bits_of(*address)}, {}};
-
-  const bool mapped = address->is_v4() && address_text.find(':') != std::string_view::npos;
-  const int most = mapped ? 128 : bits_of(*address);
-  int written = 0;
-  if (!read_number(text.substr(slash + 1), written) || written < 0 || written > most) {
-    return {{}, "the number after the slash must be from 1 to " + std::to_string(most)};
-  }
-  const int prefix = mapped ? written - kIpv4PrefixBits : written;
-  if (prefix <= 0) return {{}, "it holds every address, so that any client could choose its key"};
-  const IpAddress network = network_of(*address, prefix);
-  if (network != *address) {
-    return {{},
-            "it has bits beyond its length, write " + network.to_string() + "/" +
-                std::to_string(prefix)};
-  }
-  return {IpRange{network, prefix}, {}};
 }
 
 }  // namespace sluice

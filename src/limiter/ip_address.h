@@ -28,24 +28,4 @@ IpAddress network_of(const IpAddress& address, int prefix);
 /// read.
 std::optional<IpAddress> parse_ip_endpoint(std::string_view text);
 
-/// All addresses that begin with the first `prefix` bits of `network`, whose other bits are clear.
-struct IpRange {
-  IpAddress network;
-  int prefix = 0;
-
-  /// An IPv4 address is never in a range of IPv6.
-  bool contains(const IpAddress& address) const {
-    return address.is_v4() == network.is_v4() && network_of(address, prefix) == network;
-  }
-};
-
-struct ParsedIpRange {
-  std::optional<IpRange> range;
-  /// Where there is no range: what is wrong, to follow the text and a colon.
-  std::string error;
-};
-
-/// Reads ADDRESS or ADDRESS/BITS; ::ffff:10.0.0.0/104 is 10.0.0.0/8.
-ParsedIpRange parse_ip_range(std::string_view text);
-
 }  // namespace sluice

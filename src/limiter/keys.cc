@@ -12,10 +12,23 @@
 #include <stdexcept>
 #include <utility>
 
+#include "core/read_number.h"
 #include "core/safe_text.h"
 #include "limiter/ip_address.h"
 
 namespace sluice {
+
+/// All addresses that begin with the first `prefix` bits of `network`, whose other bits are clear.
+struct IpRange {
+  IpAddress network;
+  int prefix = 0;
+
+  /// An IPv4 address is never in a range of IPv6.
+  bool contains(const IpAddress& address) const {
+    return address.is_v4() == network.is_v4() && network_of(address, prefix) == network;
+  }
+};
+
 namespace {
 
 constexpr std::size_t kMaxTrustedProxies = 1024;
@@ -25,6 +38,8 @@ constexpr std::size_t kMaxPeerBytes = 128;
 constexpr std::size_t kMinPepperBytes = 16;
 constexpr std::size_t kHashedKeyBytes = 16;
 constexpr std::string_view kUnix = "unix:";
+// Of ::ffff:0:0/96, the IPv4 addresses as IPv6 has them.
+constexpr int kIpv4PrefixBits = 96;
 
 /// Gives the items of X-Forwarded-For from right to left. It looks at a bounded number of bytes,
 /// whatever the header's length.
@@ -72,6 +87,36 @@ class Hops {
   std::size_t items_ = 0;
 };
 
+[[noreturn]] void refuse_proxy(std::string_view text, const std::string& fault) {
+  throw std::invalid_argument("\"" + printable(text, 64) + "\" is not a trusted proxy: " + fault);
+}
+
+// Reads ADDRESS or ADDRESS/BITS; ::ffff:10.0.0.0/104 is 10.0.0.0/8.
+IpRange read_proxies(std::string_view text) {
+  const std::size_t slash = text.find('/');
+  const std::string_view address_text = text.substr(0, slash);
+  const std::optional<IpAddress> address = parse_ip_address(address_text);
+  if (!address) refuse_proxy(text, "write an address, 10.1.2.3, or a range, 10.0.0.0/8");
+  if (slash == std::string_view::npos) return {*address, bits_of(*address)};
+
+  const bool mapped = address->is_v4() && address_text.find(':') != std::string_view::npos;
+  const int most = mapped ? 128 : bits_of(*address);
+  int written = 0;
+  if (!read_number(text.substr(slash + 1), written) || written < 0 || written > most) {
+    refuse_proxy(text, "the number after the slash must be from 1 to " + std::to_string(most));
+  }
+  const int prefix = mapped ? written - kIpv4PrefixBits : written;
+  if (prefix <= 0) {
+    refuse_proxy(text, "it holds every address, so that any client could choose its key");
+  }
+  const IpAddress network = network_of(*address, prefix);
+  if (network != *address) {
+    refuse_proxy(text, "it has bits beyond its length, write " + network.to_string() + "/" +
+                           std::to_string(prefix));
+  }
+  return {network, prefix};
+}
+
 void require_prefix(const std::string& name, int prefix, int most) {
   if (prefix >= 1 && prefix <= most) return;
   throw std::invalid_argument(name + " must be from 1 to " + std::to_string(most) + ", it is " +
@@ -109,14 +154,9 @@ ClientIp::ClientIp(const ClientIpOptions& options) {
   for (const std::string& proxy : options.trusted_proxies) {
     if (proxy == kUnix) {
       settings.trusts_unix = true;
-      continue;
+    } else {
+      settings.trusted.push_back(read_proxies(proxy));
     }
-    const ParsedIpRange parsed = parse_ip_range(proxy);
-    if (!parsed.range) {
-      throw std::invalid_argument("\"" + printable(proxy, 64) +
-                                  "\" is not a trusted proxy: " + parsed.error);
-    }
-    settings.trusted.push_back(*parsed.range);
   }
   settings_ = std::make_shared<const Settings>(std::move(settings));
 }
