@@ -46,11 +46,19 @@ class AsioTest : public testing::Test {
     if (error) std::rethrow_exception(error);
   }
 
-  // A handler of this io_context that keeps its argument.
-  auto keep(std::optional<Decision>& kept) {
-    return asio::bind_executor(io_, [&kept](std::exception_ptr error, const Decision& decision) {
+  // A handler of this io_context that keeps its argument, or whether it is true.
+  template <class Kept>
+  auto keep(std::optional<Kept>& kept) {
+    return asio::bind_executor(io_, [&kept](std::exception_ptr error, const auto& result) {
       EXPECT_EQ(error, nullptr);
-      kept = decision;
+      kept = static_cast<Kept>(result);
+    });
+  }
+
+  // A handler that holds a share of `owned`, and must not run.
+  static auto fails_on(auto executor, const std::shared_ptr<int>& owned = nullptr) {
+    return asio::bind_executor(executor, [owned](const std::exception_ptr&, const auto&) {
+      FAIL() << "this must not be run";
     });
   }
 
@@ -128,13 +136,12 @@ TEST_F(AsioTest, HandlersMayBeOfTheTypeThatHidesThem) {
   EXPECT_TRUE(told.get_future().get()) << "also where there is no executor";
 
   Reservation reservation = limiter_.reserve("key");
-  bool ready = false;
-  asio::any_completion_handler<void(std::exception_ptr, bool)> waited(
-      asio::bind_executor(io_, [&](const std::exception_ptr&, bool is) { ready = is; }));
-  async_wait(reservation, std::move(waited));
+  std::optional<bool> ready;
+  async_wait(reservation,
+             asio::any_completion_handler<void(std::exception_ptr, bool)>(keep(ready)));
   io_.restart();
   io_.run();
-  EXPECT_TRUE(ready);
+  EXPECT_EQ(ready, true);
 }
 
 TEST_F(AsioTest, CoroutinesAcquire) {
@@ -197,13 +204,7 @@ TEST_F(AsioTest, AWaitForAPermitIsCancelled) {
   const Permit permit = jobs_.try_acquire("key");
   asio::cancellation_signal signal;
   std::optional<bool> granted;
-  async_acquire(jobs_, "key", kForever,
-                asio::bind_cancellation_slot(
-                    signal.slot(),
-                    asio::bind_executor(io_, [&](std::exception_ptr error, const Permit& given) {
-                      EXPECT_EQ(error, nullptr);
-                      granted = static_cast<bool>(given);
-                    })));
+  async_acquire(jobs_, "key", kForever, asio::bind_cancellation_slot(signal.slot(), keep(granted)));
   signal.emit(asio::cancellation_type::terminal);
   io_.run();
   EXPECT_EQ(granted, false);
@@ -212,10 +213,7 @@ TEST_F(AsioTest, AWaitForAPermitIsCancelled) {
 TEST_F(AsioTest, PermitsOfHandlersThatAreNeverCalledAreReleased) {
   {
     asio::io_context other;
-    async_acquire(jobs_, "key", 0s,
-                  asio::bind_executor(other, [](std::exception_ptr, const Permit&) {
-                    FAIL() << "this must not be run";
-                  }));
+    async_acquire(jobs_, "key", 0s, fails_on(other.get_executor()));
     EXPECT_EQ(jobs_.peek("key").remaining, 0);
   }
   EXPECT_EQ(jobs_.peek("key").remaining, 1);
@@ -226,15 +224,10 @@ TEST_F(AsioTest, AnOperationIsAbandonedWithItsContext) {
   limiter_.check("key", 10);
   const auto owed = limiter_.peek("key").reset_after;
   auto other = std::make_optional<asio::io_context>();
-  auto handlers = std::make_shared<int>();
-  const auto fails = [&](auto executor) {
-    return asio::bind_executor(executor, [handlers](const std::exception_ptr&, const auto&) {
-      FAIL() << "this must not be run";
-    });
-  };
-  async_acquire(jobs_, "key", kForever, fails(other->get_executor()));
-  async_acquire(jobs_, "key", kForever, fails(asio::make_strand(*other)));
-  async_acquire(limiter_, "key", 5, kForever, fails(other->get_executor()));
+  const auto handlers = std::make_shared<int>();
+  async_acquire(jobs_, "key", kForever, fails_on(other->get_executor(), handlers));
+  async_acquire(jobs_, "key", kForever, fails_on(asio::make_strand(*other), handlers));
+  async_acquire(limiter_, "key", 5, kForever, fails_on(other->get_executor(), handlers));
   EXPECT_GT(limiter_.peek("key").reset_after, owed);
   other.reset();
   EXPECT_EQ(handlers.use_count(), 1) << "they are destroyed";
@@ -437,13 +430,7 @@ TEST_F(AsioTest, AWaitForReservedTimeIsCancelled) {
   const auto owed = limiter_.peek("key").reset_after;
   asio::cancellation_signal signal;
   std::optional<bool> waited;
-  async_wait(
-      reservation,
-      asio::bind_cancellation_slot(
-          signal.slot(), asio::bind_executor(io_, [&](const std::exception_ptr& error, bool ready) {
-            EXPECT_EQ(error, nullptr);
-            waited = ready;
-          })));
+  async_wait(reservation, asio::bind_cancellation_slot(signal.slot(), keep(waited)));
   signal.emit(asio::cancellation_type::total);
   io_.run();
   EXPECT_EQ(waited, false);
@@ -460,10 +447,7 @@ TEST_F(AsioTest, AWaitForReservedTimeMayBeCancelledUntilItsHandlerIsCalled) {
     Reservation reservation = limiter.reserve("key");
     asio::cancellation_signal signal;
     std::optional<bool> waited;
-    async_wait(reservation,
-               asio::bind_cancellation_slot(
-                   signal.slot(), asio::bind_executor(io_, [&](const std::exception_ptr&,
-                                                               bool ready) { waited = ready; })));
+    async_wait(reservation, asio::bind_cancellation_slot(signal.slot(), keep(waited)));
     if (is_cancelled_early) signal.emit(asio::cancellation_type::terminal);
     io_.restart();
     EXPECT_EQ(io_.run_one(), 1U) << "the timer has ended";
@@ -500,9 +484,7 @@ TEST_F(AsioTest, AReservationWhoseWaiterIsNeverCalledStaysTaken) {
   const auto owed = limiter_.peek("key").reset_after;
   {
     asio::io_context other;
-    async_wait(reservation, asio::bind_executor(other, [](const std::exception_ptr&, bool) {
-                 FAIL() << "this must not be run";
-               }));
+    async_wait(reservation, fails_on(other.get_executor()));
   }
   EXPECT_GT(limiter_.peek("key").reset_after, owed - 1h);
 }
