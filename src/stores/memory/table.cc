@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "algorithms/judge_parts.h"
-#include "core/assign.h"
 #include "core/block.h"
 #include "core/key_hash.h"
 #include "core/prefetch.h"
@@ -16,6 +15,23 @@
 
 namespace sluice::memory {
 namespace {
+
+// Copies a decision member by member, so that its members stay in registers. The compiler copies a
+// whole decision through memory and reads it back in wider pieces, for which the processor has to
+// wait.
+inline void assign(Decision& to, const Decision& from) {
+  to.allowed = from.allowed;
+  to.source = from.source;
+  to.binding = from.binding;
+  to.ended = from.ended;
+  to.would_deny = from.would_deny;
+  to.limit = from.limit;
+  to.remaining = from.remaining;
+  to.retry_after = from.retry_after;
+  to.reset_after = from.reset_after;
+  to.delay = from.delay;
+  to.taken = from.taken;
+}
 
 // Whether a part of the member has denied it, or a block.
 bool is_denied(const Member& member) {
