@@ -10,17 +10,12 @@ std::int64_t to_ns(auto time_point) {
       .count();
 }
 
-template <class C>
-std::int64_t read_ns() {
-  return to_ns(C::now());
-}
-
 }  // namespace
 
-Clock::Clock(Instant now) : offset_ns_(now - read_ns<std::chrono::steady_clock>()) {}
+Clock::Clock(Instant now) : offset_ns_(now - to_ns(std::chrono::steady_clock::now())) {}
 
 Instant wall_now() {
-  return read_ns<std::chrono::system_clock>();
+  return to_ns(std::chrono::system_clock::now());
 }
 
 std::chrono::steady_clock::time_point steady_now_cheaply() {
