@@ -5,7 +5,7 @@
 
 #include <chrono>
 #include <string>
-#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "sluice/limit.h"
@@ -15,10 +15,6 @@ namespace sluice {
 namespace {
 
 using namespace std::chrono_literals;
-
-LimitNumbers numbers(std::string_view expression) {
-  return numbers_of(Limit(expression).definition().parts.front());
-}
 
 TEST(LimitDefinition, ALimitTellsWhatItIsMadeOf) {
   const Limit window("sliding_window 1000/1h30m precision=60s", "api");
@@ -90,28 +86,19 @@ TEST(LimitDefinition, WarnsOfARateThatIsRounded) {
   }
 }
 
-TEST(LimitDefinition, TheQuotaOfABucketIsItsBurstAndTheTimeToRefillIt) {
-  EXPECT_EQ(numbers("token_bucket 3/10s burst=6"),
-            (LimitNumbers{.count = 3,
-                          .window_ns = 10'000'000'000,
-                          .quota = 6,
-                          .quota_window_ns = 6 * 3'333'333'334}));
-  EXPECT_EQ(
-      numbers("leaky_bucket 1/2s queue=4"),
-      (LimitNumbers{
-          .count = 1, .window_ns = 2'000'000'000, .quota = 5, .quota_window_ns = 10'000'000'000}));
-}
-
-TEST(LimitDefinition, TheQuotaOfOthersIsTheirCount) {
-  for (const std::string algorithm :
-       {"fixed_window", "sliding_log", "sliding_window", "sliding_counter"}) {
-    EXPECT_EQ(numbers(algorithm + " 7/20s"), (LimitNumbers{.count = 7,
-                                                           .window_ns = 20'000'000'000,
-                                                           .quota = 7,
-                                                           .quota_window_ns = 20'000'000'000}))
-        << algorithm;
+// Of a bucket, its burst and the time to refill it.
+TEST(LimitDefinition, TheQuotaIsWhatIsAdmittedAtOnce) {
+  const std::pair<const char*, LimitNumbers> rows[] = {
+      {"token_bucket 3/10s burst=6", {3, 10 * kSecondNs, 6, 6 * 3'333'333'334}},
+      {"leaky_bucket 1/2s queue=4", {1, 2 * kSecondNs, 5, 10 * kSecondNs}},
+      {"fixed_window 7/20s", {7, 20 * kSecondNs, 7, 20 * kSecondNs}},
+      {"sliding_log 7/20s", {7, 20 * kSecondNs, 7, 20 * kSecondNs}},
+      {"sliding_window 7/20s", {7, 20 * kSecondNs, 7, 20 * kSecondNs}},
+      {"sliding_counter 7/20s", {7, 20 * kSecondNs, 7, 20 * kSecondNs}},
+      {"concurrency 7", {7, 0, 7, 0}}};
+  for (const auto& [expression, numbers] : rows) {
+    EXPECT_EQ(numbers_of(parse_parts(expression).front()), numbers) << expression;
   }
-  EXPECT_EQ(numbers("concurrency 7"), (LimitNumbers{.count = 7, .quota = 7}));
 }
 
 TEST(LimitDefinition, PartsAreLimitsWithNamesOfTheirOwn) {
