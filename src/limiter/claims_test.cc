@@ -79,18 +79,10 @@ TEST_F(ClaimsTest, DeniesAtOnceWhatWouldTakeTooLong) {
   EXPECT_EQ(total_.peek("").remaining, 2) << "nothing is taken";
 }
 
-TEST_F(ClaimsTest, WaitsForTheClaimThatDeniesAndIsWokenByARefund) {
+TEST_F(ClaimsTest, WaitsForTheClaimThatDeniesAndThenForAnother) {
   host_.check("a");
   auto first = wait_at(host_, "a");
   EXPECT_EQ(waiting_callers(*store_, total_.limit()), 0U);
-  host_.refund("a", 1);
-  EXPECT_TRUE(first.get().allowed);
-  EXPECT_EQ(total_.peek("").remaining, 1);
-}
-
-TEST_F(ClaimsTest, GoesToTheQueueOfAnotherClaimThatDenies) {
-  host_.check("a");
-  auto first = wait_at(host_, "a");
   total_.check("", 2);
   host_.refund("a", 1);
   await_waiting(total_, 1);
