@@ -9,7 +9,6 @@
 #include <string>
 #include <thread>
 
-#include "net/stream_server.h"
 #include "testing/line_server.h"
 
 namespace sluice {
@@ -30,9 +29,6 @@ class HoldingHandler final : public LineHandler {
     }
     return LineHandler::on_data(input, output);
   }
-  void on_end(EndReason why, std::string& output) override {
-    output += why == EndReason::kNoMemory ? "no memory\n" : "too slow\n";
-  }
   std::size_t held_bytes() const override { return held_; }
 
  private:
@@ -43,11 +39,18 @@ class HoldingHandler final : public LineHandler {
 
 constexpr std::size_t kMostHeld = 1024 * 1024;
 
-class ClientMemoryTest : public testing::Test {
+class ClientMemoryTest : public StreamServerFixture {
  protected:
-  ~ClientMemoryTest() override { server_.stop(std::chrono::milliseconds(0)); }
+  ClientMemoryTest() {
+    Service service = line_service([this](const AcceptedStream& stream) {
+      return std::make_unique<HoldingHandler>(stream.wake, of_waiting_);
+    });
+    service.on_event = [this](ConnectionEvent why) {
+      if (why == ConnectionEvent::kNoMemory) ++refused_;
+    };
+    listen({service}, {.max_bytes = kMostHeld});
+  }
 
-  Address address() const { return server_.addresses()[0]; }
   bool await_refused(int least) const {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
     while (refused_ < least && std::chrono::steady_clock::now() < end) std::this_thread::yield();
@@ -56,16 +59,6 @@ class ClientMemoryTest : public testing::Test {
 
   std::atomic<int> refused_ = 0;
   Wake of_waiting_;  // Used by the only serving thread.
-  StreamServer server_{{{.address = any_port(),
-                         .make_handler =
-                             [this](const AcceptedStream& stream) {
-                               return std::make_unique<HoldingHandler>(stream.wake, of_waiting_);
-                             },
-                         .on_event =
-                             [this](ConnectionEvent why) {
-                               if (why == ConnectionEvent::kNoMemory) ++refused_;
-                             }}},
-                       {.max_bytes = kMostHeld}};
 };
 
 // Beyond three quarters of the bound there is room for no buffer of 96 KiB.
@@ -77,7 +70,7 @@ TEST_F(ClientMemoryTest, RefusesSomeOfThoseWhoseRequestsAreLongAndDoNotEnd) {
   for (int i = 0; i < kClients; ++i) {
     ASSERT_TRUE(clients.emplace_back(address()).send(line));
   }
-  server_.start();
+  server_->start();
   ASSERT_TRUE(await_refused(kClients - kMostServed));
   EXPECT_TRUE(Client(address()).echoes("others are served\n"));
   int served = 0;
@@ -98,8 +91,8 @@ TEST_F(ClientMemoryTest, RefusesSomeOfThoseWhoseRequestsAreLongAndDoNotEnd) {
 
 // Also not if each of its reads fills the buffer: what is answered takes no room.
 TEST_F(ClientMemoryTest, ServesPipelinesOfShortRequestsWhileThereIsNoRoom) {
-  server_.start();
-  server_.set_max_bytes(0);
+  server_->start();
+  server_->set_max_bytes(0);
   std::string lines;
   while (lines.size() < 1'000'000) lines += "big 0\n";
   Client client(address());
@@ -114,7 +107,7 @@ TEST_F(ClientMemoryTest, ServesPipelinesOfShortRequestsWhileThereIsNoRoom) {
 
 // What has been made is not sent first: then it would have to be kept for as long.
 TEST_F(ClientMemoryTest, ClosesAtOnceWhereRepliesAreNotRead) {
-  server_.start();
+  server_->start();
   Client client(address(), 4096);
   ASSERT_TRUE(client.send("big 5000000\n"));
   ASSERT_TRUE(await_refused(1));
@@ -124,9 +117,9 @@ TEST_F(ClientMemoryTest, ClosesAtOnceWhereRepliesAreNotRead) {
 }
 
 TEST_F(ClientMemoryTest, ClosesNoConnectionOfAReserve) {
-  server_.start();
-  server_.replace({{.address = any_port(), .make_handler = line_handlers(), .reserve = 1}}, [] {});
-  server_.set_max_bytes(0);
+  server_->start();
+  server_->replace({{.address = any_port(), .make_handler = line_handlers(), .reserve = 1}}, [] {});
+  server_->set_max_bytes(0);
   const std::string line = std::string(90'000, 'x') + "\n";
   Client reserved(address());
   EXPECT_TRUE(reserved.echoes(line));
@@ -135,12 +128,12 @@ TEST_F(ClientMemoryTest, ClosesNoConnectionOfAReserve) {
 }
 
 TEST_F(ClientMemoryTest, CountsWhatHandlersHoldAndHasABoundThatCanChange) {
-  server_.start();
+  server_->start();
   const std::string much = "hold " + std::to_string(kMostHeld / 4) + "\n";
   Client client(address());
   ASSERT_TRUE(client.send(much));
   EXPECT_EQ(client.read_all(), much + "no memory\n");
-  server_.set_max_bytes(2 * kMostHeld);
+  server_->set_max_bytes(2 * kMostHeld);
   for (int i = 0; i < 10; ++i) {  // What a connection held is free again when it has ended.
     Client other(address());
     ASSERT_TRUE(other.send(much));

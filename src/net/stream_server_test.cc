@@ -2,18 +2,18 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
-#include <deque>
+#include <chrono>
+#include <functional>
 #include <future>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <new>
 #include <optional>
-#include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -23,75 +23,17 @@ namespace sluice {
 namespace {
 
 using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
 
-class StreamServerTest : public testing::Test {
- protected:
-  void serve(const StreamServerOptions& options = {}) { serve(line_handlers(), options); }
-  void serve(const MakeHandler& factory, const StreamServerOptions& options) {
-    serve(Service{any_port(), factory, "no room\n"}, options);
-  }
-  void serve(const Service& service, const StreamServerOptions& options) {
-    listen(service, options);
-    server_->start();
-  }
-  /// Clients can connect and send, but the server reads nothing before the test calls
-  /// server_->start().
-  void listen(const Service& service, const StreamServerOptions& options) {
-    server_ = std::make_unique<StreamServer>(std::vector<Service>{service}, options);
-  }
-  /// Serves one connection at address(), and one more at the address of a service with a reserve.
-  void serve_with_reserve() {
-    const Service other{any_port(), line_handlers(), "full\n"};
-    const Service reserving{any_port(), line_handlers(), "all taken\n", {}, 1};
-    server_ = std::make_unique<StreamServer>(std::vector<Service>{other, reserving},
-                                             StreamServerOptions{.max_connections = 1});
-    server_->start();
-  }
-  Address address() const { return server_->addresses()[0]; }
-  Address reserving_address() const { return server_->addresses()[1]; }
+class StreamServerTest : public StreamServerFixture {};
 
-  /// False if there are more or fewer connections after ten seconds.
-  bool wait_for_connections(std::size_t open) const {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-    while (server_->connections() != open && std::chrono::steady_clock::now() < end) {
-      std::this_thread::yield();
-    }
-    return server_->connections() == open;
-  }
-
-  std::unique_ptr<StreamServer> server_;
-};
-
-/// Lines as LineHandler, whose beginnings are parts of requests.
-class PatientHandler final : public LineHandler {
- public:
-  Progress on_data(std::string_view input, std::string& output) override {
-    Progress progress = LineHandler::on_data(input, output);
-    progress.has_part = progress.next == Next::kNeedMore && progress.consumed < input.size();
-    return progress;
-  }
-  void on_end(EndReason /*why*/, std::string& output) override { output += "too slow\n"; }
-};
-
-class TimeoutTest : public StreamServerTest {
- protected:
-  void listen(const StreamTimeouts& timeouts) {
-    StreamServerTest::listen(
-        Service{.address = any_port(),
-                .make_handler = handlers_of<PatientHandler>(),
-                .refusal = "no room\n",
-                .timeouts = timeouts,
-                .on_event = [ended = ended_](ConnectionEvent why) { ++(*ended)[why]; }},
-        {.limits = {.stuck_timeout = milliseconds(50), .sweep_interval = milliseconds(5)}});
-  }
-
-  /// How many connections have ended for each reason. Read it only after the server is stopped.
-  std::shared_ptr<std::map<ConnectionEvent, int>> ended_ =
-      std::make_shared<std::map<ConnectionEvent, int>>();
-};
-
-TEST_F(TimeoutTest, TellsWhatAPeerDidNotDo) {
-  listen({.idle = milliseconds(1'000), .request = milliseconds(50)});
+TEST_F(StreamServerTest, TellsWhatAPeerDidNotDo) {
+  std::map<ConnectionEvent, int> ended;  // How many connections, for each reason.
+  Service service = line_service();
+  service.timeouts = {.idle = milliseconds(1'000), .request = milliseconds(50)};
+  service.on_event = [&](ConnectionEvent why) { ++ended[why]; };
+  listen({service},
+         {.limits = {.stuck_timeout = milliseconds(50), .sweep_interval = milliseconds(5)}});
   Client unread(address(), 4096);
   ASSERT_TRUE(unread.send("big 50000000\n"));
   Client silent(address());
@@ -103,11 +45,11 @@ TEST_F(TimeoutTest, TellsWhatAPeerDidNotDo) {
   EXPECT_EQ(slow.read_all(), "too slow\n");
   EXPECT_EQ(silent.read_all(), "");
   EXPECT_EQ(late.read_all(), "a\n");
-  EXPECT_TRUE(wait_for_connections(0));
+  EXPECT_TRUE(await_connections(0));
   server_->stop(milliseconds(0));
-  EXPECT_THAT(*ended_, testing::ElementsAre(testing::Pair(ConnectionEvent::kIdle, 2),
-                                            testing::Pair(ConnectionEvent::kHalfRequest, 1),
-                                            testing::Pair(ConnectionEvent::kUnread, 1)));
+  EXPECT_THAT(ended, testing::ElementsAre(testing::Pair(ConnectionEvent::kIdle, 2),
+                                          testing::Pair(ConnectionEvent::kHalfRequest, 1),
+                                          testing::Pair(ConnectionEvent::kUnread, 1)));
 }
 
 /// Lines as LineHandler; the line "login" says who the peer is, until the line "logout".
@@ -129,17 +71,13 @@ class LoginHandler final : public CountingLineHandler {
   bool awaits_login_ = true;
 };
 
-class LoginTest : public StreamServerTest {
+class LoginTest : public StreamServerFixture {
  protected:
-  ~LoginTest() override { server_.reset(); }
-
   void listen(milliseconds sweep_interval) {
-    StreamServerTest::listen(
-        Service{any_port(),
-                handlers_of<LoginHandler>(answered_bytes_, timeouts_),
-                "",
-                {.login = kTimeToLogIn}},
-        {.limits = {.max_pending_bytes = std::size_t{64} << 20, .sweep_interval = sweep_interval}});
+    Service service = line_service(handlers_of<LoginHandler>(answered_bytes_, timeouts_));
+    service.timeouts.login = kTimeToLogIn;
+    StreamServerFixture::listen({service}, {.limits = {.max_pending_bytes = std::size_t{64} << 20,
+                                                       .sweep_interval = sweep_interval}});
   }
 
   static constexpr milliseconds kTimeToLogIn{1'000};
@@ -208,15 +146,6 @@ TEST_F(LoginTest, BeginsTheTimeAnew) {
   }
 }
 
-TEST_F(TimeoutTest, StopsWhileItWatches) {
-  listen({.idle = std::chrono::hours(1)});
-  server_->start();
-  Client client(address());
-  EXPECT_TRUE(client.echoes("a\n"));
-  server_->stop(std::chrono::seconds(10));
-  EXPECT_EQ(client.read_all(), "");
-}
-
 TEST_F(StreamServerTest, TellsTheHandlerWhoHasConnected) {
   std::promise<std::string> told;
   const MakeHandler factory = [&](const AcceptedStream& stream) {
@@ -253,14 +182,6 @@ TEST_F(StreamServerTest, ServesManyOnEveryThread) {
   EXPECT_EQ(server.connections(), 9U);
 }
 
-TEST_F(StreamServerTest, AnswersAPeerThatHasEndedItsSide) {
-  serve();
-  Client client(address());
-  ASSERT_TRUE(client.send("big 5000000\nlast\nunfinished"));
-  client.end();
-  EXPECT_EQ(client.read_all(), std::string(5'000'000, 'x') + "last\n");
-}
-
 TEST_F(StreamServerTest, DeliversTheLastAnswerThoughThePeerStillTalks) {
   serve();
   Client client(address());
@@ -278,18 +199,6 @@ TEST_F(StreamServerTest, ClosesAPeerWhoseInputNeverEnds) {
   EXPECT_THAT(client.read_all(), testing::AnyOf("", "(reset)"));
 }
 
-TEST_F(StreamServerTest, HoldsBackWhatAPeerDoesNotReadAndGoesOnWhenItDoes) {
-  serve({.limits = {.max_pending_bytes = 100'000}});
-  Client client(address(), 4096);
-  std::string lines;
-  for (int i = 0; i < 300; ++i) lines += "big 50000\n" + std::to_string(i) + "\n";
-  ASSERT_TRUE(client.send(lines));
-  std::string expected;
-  for (int i = 0; i < 300; ++i) expected += std::string(50'000, 'x') + std::to_string(i) + "\n";
-  EXPECT_TRUE(client.read(expected.size()) == expected);
-  ASSERT_TRUE(client.echoes("still here\n"));
-}
-
 TEST_F(StreamServerTest, ClosesOnlyThePeerForWhichMemoryRunsOut) {
   const MakeHandler greedy_handlers =
       handlers_calling([](LineHandler& lines, std::string_view input, std::string& output) {
@@ -302,7 +211,7 @@ TEST_F(StreamServerTest, ClosesOnlyThePeerForWhichMemoryRunsOut) {
     if (no_memory) throw std::bad_alloc();
     return greedy_handlers(stream);
   };
-  serve(factory, {});
+  serve(line_service(factory));
   Client modest(address());
   ASSERT_TRUE(modest.echoes("x\n"));
   Client greedy(address());
@@ -318,36 +227,48 @@ TEST_F(StreamServerTest, ClosesOnlyThePeerForWhichMemoryRunsOut) {
   EXPECT_EQ(modest.read_all(), "");
 }
 
-TEST_F(StreamServerTest, AReserveIsForItsServiceAlone) {
-  serve_with_reserve();
-  Client first(address());
-  ASSERT_TRUE(first.echoes("x\n"));
-  Client reserved(reserving_address());
-  EXPECT_TRUE(reserved.echoes("y\n"));
-  EXPECT_EQ(Client(address()).read_all(), "full\n");
-  EXPECT_EQ(Client(reserving_address()).read_all(), "all taken\n");
+/// Serves one connection at any address, and one more at that of a service with a reserve.
+class ReserveTest : public StreamServerFixture {
+ protected:
+  ReserveTest() {
+    listen({{any_port(), line_handlers(), "full\n"},
+            {any_port(), line_handlers(), "all taken\n", {}, 1}},
+           {.max_connections = 1});
+    server_->start();
+  }
+
+  Client connect(std::size_t service) const {
+    Client client(address(service));
+    EXPECT_TRUE(client.echoes("x\n"));
+    return client;
+  }
+  std::string refusal(std::size_t service) const { return Client(address(service)).read_all(); }
+
+  static constexpr std::size_t kOther = 0;
+  static constexpr std::size_t kReserving = 1;
+};
+
+TEST_F(ReserveTest, IsForItsServiceAlone) {
+  const Client first = connect(kOther);
+  const Client reserved = connect(kReserving);
+  EXPECT_EQ(refusal(kOther), "full\n");
+  EXPECT_EQ(refusal(kReserving), "all taken\n");
 }
 
-TEST_F(StreamServerTest, AReserveIsTakenFirst) {
-  serve_with_reserve();
-  std::optional<Client> reserved(reserving_address());
-  ASSERT_TRUE(reserved->echoes("x\n"));
-  Client other(address());
-  EXPECT_TRUE(other.echoes("y\n"));
+TEST_F(ReserveTest, IsTakenFirst) {
+  std::optional<Client> reserved(connect(kReserving));
+  const Client other = connect(kOther);
   EXPECT_EQ(server_->connections(), 2U);
   reserved.reset();
-  EXPECT_TRUE(wait_for_connections(1));
-  EXPECT_EQ(Client(address()).read_all(), "full\n");
-  EXPECT_TRUE(Client(reserving_address()).echoes("z\n"));
+  EXPECT_TRUE(await_connections(1));
+  EXPECT_EQ(refusal(kOther), "full\n");
+  connect(kReserving);
 }
 
-TEST_F(StreamServerTest, BeyondItsReserveAServiceHasConnectionsAsOthersHave) {
-  serve_with_reserve();
-  Client first(reserving_address());
-  ASSERT_TRUE(first.echoes("x\n"));
-  Client second(reserving_address());
-  EXPECT_TRUE(second.echoes("y\n"));
-  EXPECT_EQ(Client(address()).read_all(), "full\n");
+TEST_F(ReserveTest, BeyondItAServiceHasConnectionsAsOthersHave) {
+  const Client first = connect(kReserving);
+  const Client second = connect(kReserving);
+  EXPECT_EQ(refusal(kOther), "full\n");
 }
 
 // By the thread that accepts: while a client waited for its worker, it would hold a descriptor.
@@ -429,95 +350,66 @@ TEST_F(StreamServerTest, StopDoesNotWaitForeverForAPeerThatNeverReads) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, milliseconds(5'000));
 }
 
+// A connection with much to answer lets the others of its thread go on.
+
+TEST_F(StreamServerTest, ServesOthersWhileOneHasMoreAndMoreToAnswer) {
+  // Echoes lines, and has more to do after "endless" until the test ends.
+  std::atomic<bool> is_over = false;
+  serve(line_service(
+      handlers_calling([&, is_endless = false](LineHandler& lines, std::string_view input,
+                                               std::string& output) mutable {
+        auto progress = lines.on_data(input, output);
+        is_endless = (is_endless || input == "endless\n") && !is_over;
+        if (is_endless) progress.next = StreamHandler::Next::kMore;
+        return progress;
+      })));
+  Client endless(address());
+  EXPECT_TRUE(endless.send("endless\n"));
+  EXPECT_EQ(endless.read(8), "endless\n");
+  Client other(address());
+  EXPECT_TRUE(other.send("other\n"));
+  EXPECT_EQ(other.read(6), "other\n");
+  EXPECT_TRUE(endless.send("more\n"));
+  EXPECT_EQ(endless.read(5), "more\n");
+  is_over = true;
+  server_.reset();
+}
+
+TEST_F(StreamServerTest, APeerWaitsForOneTurnOfAnother) {
+  int begun = 0;
+  std::function<void()> in_first;
+  std::function<void()> before_second;
+  // Answers "slow" after three turns, and everything else with the number of turns until then.
+  serve(line_service(handlers_calling([&](LineHandler& lines, std::string_view input,
+                                          std::string& output) -> StreamHandler::Progress {
+    if (input != "slow\n") {
+      if (!input.empty()) output += std::to_string(begun) + "\n";
+      return {.consumed = input.size()};
+    }
+    if (begun == 1) before_second();
+    if (++begun == 1) in_first();
+    const auto end = std::chrono::steady_clock::now() + milliseconds(2);
+    while (std::chrono::steady_clock::now() < end) {  // Longer than a turn.
+    }
+    if (begun < 3) return {.next = StreamHandler::Next::kMore};
+    return lines.on_data(input, output);
+  })));
+  Client slow(address());
+  Client other(address());
+  ASSERT_TRUE(other.send("first\n"));
+  ASSERT_EQ(other.read(2), "0\n");
+  in_first = [&] { EXPECT_TRUE(other.send("second\n")); };
+  before_second = [&] { EXPECT_EQ(other.read(2), "1\n"); };
+  ASSERT_TRUE(slow.send("slow\n"));
+  EXPECT_EQ(slow.read(5), "slow\n");
+}
+
 // Handlers that answer later: what the connection does while they wait.
 
-/// A line that waits for its reply.
-struct PendingLine {
-  explicit PendingLine(Wake w) : wake(std::move(w)) {}
-
-  /// From any thread.
-  void answer() {
-    answered = true;
-    wake();
-  }
-
-  Wake wake;
-  std::atomic<bool> answered = false;
-};
-
-/// Where lines wait until the test takes them. Thread-safe.
-class PendingLines {
- public:
-  void add(std::shared_ptr<PendingLine> line) {
-    const std::lock_guard lock(mutex_);
-    lines_.push_back(std::move(line));
-    came_.notify_all();
-  }
-
-  /// The line that has waited longest. Throws if none arrives within ten seconds.
-  std::shared_ptr<PendingLine> take() {
-    std::unique_lock lock(mutex_);
-    if (!came_.wait_for(lock, std::chrono::seconds(10), [&] { return !lines_.empty(); })) {
-      throw std::runtime_error("no line came");
-    }
-    std::shared_ptr<PendingLine> line = std::move(lines_.front());
-    lines_.pop_front();
-    return line;
-  }
-
-  std::atomic<std::size_t> most_input = 0;
-
- private:
-  std::mutex mutex_;
-  std::condition_variable came_;
-  std::deque<std::shared_ptr<PendingLine>> lines_;
-};
-
-/// Lines that begin with '=' go to LineHandler without that sign; all others are echoed when the
-/// test answers them.
-class LaterHandler final : public LineHandler {
- public:
-  LaterHandler(PendingLines& lines, Wake wake) : lines_(lines), wake_(std::move(wake)) {}
-
-  Progress on_data(std::string_view input, std::string& output) override {
-    lines_.most_input = std::max(lines_.most_input.load(), input.size());
-    if (pending_ != nullptr) {
-      if (!pending_->answered) return {0, Next::kLater};
-      output += text_;
-      pending_.reset();
-    }
-    const std::size_t end = input.find('\n');
-    if (end == std::string_view::npos) return {};
-    if (input.starts_with('=')) {
-      Progress progress = LineHandler::on_data(input.substr(1, end), output);
-      progress.consumed = end + 1;
-      if (progress.next == Next::kNeedMore) progress.next = Next::kMore;
-      return progress;
-    }
-    text_ = input.substr(0, end + 1);
-    pending_ = std::make_shared<PendingLine>(wake_);
-    lines_.add(pending_);
-    return {end + 1, Next::kLater};
-  }
-
- private:
-  PendingLines& lines_;
-  Wake wake_;
-  std::string text_;
-  std::shared_ptr<PendingLine> pending_;
-};
-
-class LaterHandlerTest : public StreamServerTest {
+class LaterHandlerTest : public StreamServerFixture {
  protected:
   void serve(const StreamServerOptions& options = {}) {
-    const MakeHandler factory = [this](AcceptedStream stream) {
-      return std::make_unique<LaterHandler>(lines_, std::move(stream.wake));
-    };
-    StreamServerTest::serve(factory, options);
-  }
-
-  void answer(int lines) {
-    for (int i = 0; i < lines; ++i) lines_.take()->answer();
+    StreamServerFixture::serve(line_service(later_handlers(lines_)), options);
   }
 
   PendingLines lines_;
@@ -528,32 +420,11 @@ TEST_F(LaterHandlerTest, AnswersInOrderWhenItIsWoken) {
   Client client(address());
   ASSERT_TRUE(client.send("=a\none\n=b\n=c\ntwo\nthr"));
   EXPECT_EQ(client.read(2), "a\n");
-  answer(1);
+  lines_.answer(1);
   EXPECT_EQ(client.read(8), "one\nb\nc\n");
   ASSERT_TRUE(client.send("ee\n"));
-  answer(2);
+  lines_.answer(2);
   EXPECT_EQ(client.read(10), "two\nthree\n");
-}
-
-TEST_F(LaterHandlerTest, WakesManyAtOnceFromAnyThread) {
-  serve({.threads = 2});
-  std::vector<std::unique_ptr<Client>> clients;
-  std::vector<std::shared_ptr<PendingLine>> lines;
-  for (std::size_t i = 0; i < 50; ++i) {
-    clients.push_back(std::make_unique<Client>(address()));
-    ASSERT_TRUE(clients.back()->send(std::to_string(i) + "\n"));
-    lines.push_back(lines_.take());
-  }
-  const auto answer_all = [&] {
-    for (const auto& line : lines) line->answer();
-  };
-  std::thread other(answer_all);
-  answer_all();
-  other.join();
-  for (std::size_t i = 0; i < clients.size(); ++i) {
-    const std::string line = std::to_string(i) + "\n";
-    EXPECT_EQ(clients[i]->read(line.size()), line);
-  }
 }
 
 TEST_F(LaterHandlerTest, KeepsABoundedInputWhileItWaits) {
@@ -565,7 +436,7 @@ TEST_F(LaterHandlerTest, KeepsABoundedInputWhileItWaits) {
   expected.erase(std::remove(expected.begin(), expected.end(), '='), expected.end());
   ASSERT_TRUE(client.send("first\n"));
   auto sending = std::async(std::launch::async, [&] { return client.send(lines); });
-  answer(1);
+  lines_.answer(1);
   EXPECT_EQ(client.read(6), "first\n");
   EXPECT_TRUE(client.read(expected.size()) == expected);
   EXPECT_TRUE(sending.get());
@@ -575,17 +446,17 @@ TEST_F(LaterHandlerTest, KeepsABoundedInputWhileItWaits) {
 TEST_F(LaterHandlerTest, AnswersAPeerThatHasEndedItsSide) {
   serve();
   Client client(address());
-  ASSERT_TRUE(client.send("one\n=two\nthree\nunfinished"));
+  ASSERT_TRUE(client.send("one\n=big 5000000\n=two\nthree\nunfinished"));
   client.end();
-  answer(2);
-  EXPECT_EQ(client.read_all(), "one\ntwo\nthree\n");
+  lines_.answer(2);
+  EXPECT_EQ(client.read_all(), "one\n" + std::string(5'000'000, 'x') + "two\nthree\n");
 }
 
 TEST_F(LaterHandlerTest, ClosesOnlyAfterTheAnswer) {
   serve();
   Client client(address());
   ASSERT_TRUE(client.send("one\n=big 3000000\n=close\n=two\n"));
-  answer(1);
+  lines_.answer(1);
   EXPECT_EQ(client.read(5), "one\nx");
   ASSERT_TRUE(client.send("=three\n"));
   client.end();
@@ -600,11 +471,11 @@ TEST_F(LaterHandlerTest, LetsGoOfAPeerThatHasGone) {
   EXPECT_EQ(client->read(2), "x\n");
   ASSERT_TRUE(client->await());
   client.reset();  // "y" is unread, so this is a reset.
-  EXPECT_TRUE(wait_for_connections(0));
+  EXPECT_TRUE(await_connections(0));
   line->answer();
   Client witness(address());
   ASSERT_TRUE(witness.send("last\n"));
-  answer(1);
+  lines_.answer(1);
   EXPECT_EQ(witness.read(5), "last\n");
 }
 
@@ -619,7 +490,7 @@ TEST_F(LaterHandlerTest, GoesOnWhenThePeerReadsAgain) {
   }
   ASSERT_TRUE(client.send(lines));
   // Woken while the peer reads, and while it does not.
-  auto answering = std::async(std::launch::async, [&] { answer(20); });
+  auto answering = std::async(std::launch::async, [&] { lines_.answer(20); });
   EXPECT_TRUE(client.read(expected.size()) == expected);
   answering.get();
   ASSERT_TRUE(client.send("=here\n"));
@@ -635,8 +506,8 @@ TEST_F(LaterHandlerTest, DoesNotCloseAPeerThatOnlyWaitsForItsAnswer) {
   Client stuck(address(), 4096);
   ASSERT_TRUE(stuck.send("=big 20000000\n"));
   EXPECT_EQ(stuck.read(1), "x");
-  EXPECT_TRUE(wait_for_connections(1));
-  answer(1);
+  EXPECT_TRUE(await_connections(1));
+  lines_.answer(1);
   EXPECT_EQ(client.read(4), "one\n");
 }
 
@@ -650,7 +521,7 @@ TEST_F(LaterHandlerTest, StopWaitsForWhatIsStillToCome) {
   auto stopping = std::async(std::launch::async, [&] { server_->stop(milliseconds(10'000)); });
   EXPECT_EQ(idle.read_all(), "");
   line->answer();
-  answer(2);
+  lines_.answer(2);
   client.end();
   EXPECT_EQ(client.read_all(), "one\ntwo\nthree\n");
   stopping.get();
@@ -683,6 +554,112 @@ TEST_F(LaterHandlerTest, StopDoesNotWaitForeverAndLaterAnswersDoNoHarm) {
   server_.reset();
   line->answer();
   EXPECT_THAT(client.read_all(), testing::AnyOf("", "(reset)"));
+}
+
+// How a server drains.
+
+constexpr std::chrono::seconds kPatience{10};
+
+class DrainTest : public StreamServerFixture {
+ protected:
+  DrainTest() {
+    serve(line_service(), {.threads = 2, .limits = {.linger_timeout = std::chrono::seconds(60)}});
+  }
+
+  std::future<void> drain() {
+    return std::async(std::launch::async, [&] { server_->drain(kPatience); });
+  }
+  static bool is_done(const std::future<void>& draining) {
+    return draining.wait_for(milliseconds(0)) == std::future_status::ready;
+  }
+};
+
+TEST_F(DrainTest, ClosesEachConnectionAfterItsReply) {
+  std::vector<Client> clients;
+  for (int i = 0; i < 8; ++i) {
+    clients.emplace_back(address());
+    ASSERT_TRUE(clients.back().echoes("before\n"));
+  }
+  const std::future<void> draining = drain();
+  for (Client& client : clients) {
+    EXPECT_FALSE(is_done(draining));
+    // Connections that have not been told to leave are answered and stay.
+    while (client.echoes("now\n")) {
+    }
+    EXPECT_EQ(client.read_all(), "");
+  }
+  EXPECT_EQ(draining.wait_for(kPatience / 2), std::future_status::ready);
+}
+
+// A turn is shorter than what this handler does after each reply, in which it writes nothing.
+TEST_F(StreamServerTest, DrainingAReplyCountsAfterTheEndOfItsTurn) {
+  const MakeHandler make =
+      handlers_calling([until = Clock::time_point()](LineHandler& lines, std::string_view input,
+                                                     std::string& output) mutable {
+        auto progress = lines.on_data(input, output);
+        if (!output.empty()) until = Clock::now() + milliseconds(2);
+        if (Clock::now() < until) progress.next = StreamHandler::Next::kMore;
+        return progress;
+      });
+  serve(line_service(make));
+  Client client(address());
+  ASSERT_TRUE(client.echoes("before\n"));
+  const auto draining = std::async(std::launch::async, [&] { server_->drain(kPatience); });
+  // A request that comes before the handler is done must be answered first.
+  const auto has_ended = [&] {
+    pollfd event{.fd = client.fd(), .events = POLLIN, .revents = 0};
+    return ::poll(&event, 1, 20) == 1;
+  };
+  int replies = 0;
+  // Patience: the thread that drains may be held up.
+  while (replies < 500 && client.echoes("now\n") && !has_ended()) ++replies;
+  EXPECT_LT(replies, 500);
+}
+
+// If a part of a request has arrived after others, the server waits for its rest.
+TEST_F(DrainTest, AnswersWholeRequests) {
+  Client client(address());
+  ASSERT_TRUE(client.echoes("before\n"));
+  const std::future<void> draining = drain();
+  while (client.send("x\nli") && client.read(2) == "x\n") {
+    ASSERT_TRUE(client.send("ne\n"));
+    ASSERT_EQ(client.read(5), "line\n");
+  }
+  EXPECT_EQ(client.read_all(), "");
+}
+
+TEST_F(DrainTest, ServesNewPeersAsBefore) {
+  Client idle(address());
+  ASSERT_TRUE(idle.echoes("before\n"));
+  const std::future<void> draining = drain();
+  for (int i = 0; i < 10; ++i) {
+    Client client(address());
+    ASSERT_TRUE(client.echoes("a\n"));
+  }
+  EXPECT_FALSE(is_done(draining));
+  idle.end();
+  EXPECT_EQ(draining.wait_for(kPatience / 2), std::future_status::ready);
+  Client client(address());
+  EXPECT_TRUE(client.echoes("a\n"));
+  EXPECT_TRUE(client.echoes("b\n"));
+}
+
+// A client that keeps its connection and checks it only before its next request.
+TEST_F(DrainTest, DoesNotWaitForPeersThatDoNotNoticeTheEnd) {
+  std::vector<Client> clients;
+  for (int i = 0; i < 4; ++i) {
+    clients.emplace_back(address());
+    ASSERT_TRUE(clients.back().echoes("before\n"));
+  }
+  auto draining = drain();
+  for (Client& client : clients) {
+    while (client.echoes("now\n")) {
+    }
+  }
+  draining.get();
+  const auto start = Clock::now();
+  server_->stop(milliseconds(10'000));
+  EXPECT_LT(Clock::now() - start, kPatience / 2);
 }
 
 }  // namespace

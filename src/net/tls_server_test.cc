@@ -16,7 +16,6 @@
 #include <fstream>
 #include <future>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -123,57 +122,31 @@ TlsServerFiles server_files() {
   return {.certificate = certificates().server, .key = certificates().server_key, .client_ca = ""};
 }
 
-TlsServerFiles mutual_files() {
-  TlsServerFiles files = server_files();
-  files.client_ca = certificates().ca;
-  return files;
-}
-
-class TlsServerTest : public testing::Test {
+class TlsServerTest : public StreamServerFixture {
  protected:
   // Else what OpenSSL sends to a server that has closed the connection ends the process.
   TlsServerTest() { std::signal(SIGPIPE, SIG_IGN); }
 
-  void serve(const TlsServerFiles& files = server_files(), const ConnectionLimits& limits = {}) {
-    const MakeHandler factory = [this](const AcceptedStream& stream) {
-      const std::lock_guard lock(mutex_);
-      told_.push_back(stream.certificate);
-      return std::make_unique<LineHandler>();
+  Service tls_service(const TlsServerFiles& files, MakeHandler handlers = line_handlers()) {
+    Service service = line_service(std::move(handlers));
+    service.tls = std::make_shared<TlsServer>(files);
+    service.on_event = [this](ConnectionEvent event) {
+      failures_ += event == ConnectionEvent::kHandshakeFailed ? 1 : 0;
     };
-    serve(factory, files, limits);
+    return service;
   }
-  void serve(const MakeHandler& factory, const TlsServerFiles& files,
-             const ConnectionLimits& limits = {}) {
-    options_.limits = limits;
-    server_ = std::make_unique<StreamServer>(
-        std::vector<Service>{{.address = any_port(),
-                              .make_handler = factory,
-                              .refusal = "no room\n",
-                              .timeouts = timeouts_,
-                              .tls = std::make_shared<TlsServer>(files),
-                              .on_event =
-                                  [this](ConnectionEvent event) {
-                                    failures_ += event == ConnectionEvent::kHandshakeFailed ? 1 : 0;
-                                  }}},
-        options_);
-    server_->start();
+  void serve(const StreamServerOptions& options = {.threads = 2}) {
+    serve(line_handlers(), options);
   }
-  Address address() const { return server_->addresses()[0]; }
-  std::vector<std::string> told() {
-    const std::lock_guard lock(mutex_);
-    return told_;
+  void serve(MakeHandler handlers, const StreamServerOptions& options = {.threads = 2}) {
+    StreamServerFixture::serve(tls_service(server_files(), std::move(handlers)), options);
   }
 
-  StreamServerOptions options_{.threads = 2};
-  StreamTimeouts timeouts_;
   std::atomic<unsigned> failures_ = 0;
-  std::mutex mutex_;
-  std::vector<std::string> told_;         // The certificate of each connection, in order.
-  std::unique_ptr<StreamServer> server_;  // Stopped before what its threads write is destroyed.
 };
 
 TEST_F(TlsServerTest, SendsLongRepliesToAPeerThatReadsThemLate) {
-  serve(server_files(), {.max_pending_bytes = 100'000});
+  serve({.limits = {.max_pending_bytes = 100'000}});
   TlsTestClient client(address());
   std::string lines;
   for (int i = 0; i < 10; ++i) lines += "big 1000000\nend\n";
@@ -184,32 +157,22 @@ TEST_F(TlsServerTest, SendsLongRepliesToAPeerThatReadsThemLate) {
   }
 }
 
-/// Answers each call later, as with a store on another machine.
-class WaitingHandler final : public LineHandler {
- public:
-  explicit WaitingHandler(Wake wake) : wake_(std::move(wake)) {}
-  Progress on_data(std::string_view input, std::string& output) override {
-    is_waiting_ = !is_waiting_;
-    if (!is_waiting_) return LineHandler::on_data(input, output);
-    wake_();
-    return {0, Next::kLater};
-  }
-
- private:
-  const Wake wake_;
-  bool is_waiting_ = false;
-};
-
 TEST_F(TlsServerTest, KeepsWhatComesWhileTheHandlerWaits) {
-  const MakeHandler factory = [](AcceptedStream stream) {
-    return std::make_unique<WaitingHandler>(std::move(stream.wake));
-  };
-  serve(factory, server_files());
+  PendingLines waiting;
+  serve(later_handlers(waiting));
   TlsTestClient client(address());
   std::string lines;
-  for (int i = 0; i < 20'000; ++i) lines += std::to_string(i) + "\n";
+  std::string expected;
+  for (int i = 0; i < 20'000; ++i) {
+    const std::string line = std::to_string(i) + "\n";
+    lines += (i % 100 == 0 ? "" : "=") + line;
+    expected += line;
+  }
+  auto answering = std::async(std::launch::async, [&] { waiting.answer(200); });
   ASSERT_TRUE(client.send(lines));
-  EXPECT_EQ(client.read(lines.size()), lines);
+  EXPECT_EQ(client.read(expected.size()), expected);
+  answering.get();
+  server_.reset();
 }
 
 TEST_F(TlsServerTest, AnswersAfterThePeerHasEndedItsSide) {
@@ -250,7 +213,7 @@ TEST_F(TlsServerTest, ClosesAConnectionWithWrongBytes) {
 // A request that was carried out gets its reply, even if wrong bytes follow it.
 TEST_F(TlsServerTest, SendsTheRepliesThatItMadeBeforeWrongBytes) {
   std::atomic<std::size_t> answered = 0;
-  serve(handlers_of<CountingLineHandler>(answered), server_files());
+  serve(handlers_of<CountingLineHandler>(answered));
   const std::string line = "line\n";
   for (const std::size_t lines : {1U, 1'000U, 20'000U, 33'000U, 47'000U}) {
     answered = 0;
@@ -264,58 +227,31 @@ TEST_F(TlsServerTest, SendsTheRepliesThatItMadeBeforeWrongBytes) {
   }
 }
 
-/// Waits after a line, until the test says that the store has answered.
-class HeldHandler final : public LineHandler {
- public:
-  struct Shared {
-    std::promise<Wake> waits;
-    std::atomic<bool> is_answered = false;
-  };
-  HeldHandler(Shared& shared, Wake wake) : shared_(shared), wake_(std::move(wake)) {}
-  Progress on_data(std::string_view input, std::string& output) override {
-    if (!input.starts_with("held") || shared_.is_answered) {
-      return LineHandler::on_data(input, output);
-    }
-    shared_.waits.set_value(wake_);
-    return {0, Next::kLater};
-  }
-
- private:
-  Shared& shared_;
-  const Wake wake_;
-};
-
 // A client and another one on the server's only thread. The first has sent a line that waits for
 // the store.
 class TlsServerHeldTest : public TlsServerTest {
  protected:
   TlsServerHeldTest() {
-    options_.threads = 1;
-    const MakeHandler factory = [this](AcceptedStream stream) {
-      return std::make_unique<HeldHandler>(shared_, std::move(stream.wake));
-    };
-    serve(factory, server_files());
+    serve(later_handlers(lines_), {});
     client_.emplace(address());
     other_.emplace(address());
     // What the client sends must not wait for the server to acknowledge what it has sent before.
     const int at_once = 1;
     ::setsockopt(client_->below().fd(), IPPROTO_TCP, TCP_NODELAY, &at_once, sizeof(at_once));
     EXPECT_TRUE(client_->send("held\n"));
-    wake_ = shared_.waits.get_future().get();
+    held_ = lines_.take();
   }
 
   // The server has then read what the client had sent.
   void await_read() {
-    EXPECT_TRUE(other_->echoes("a\n"));
-    EXPECT_TRUE(other_->echoes("b\n"));
-  }
-  void answer() {
-    shared_.is_answered = true;
-    wake_();
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_TRUE(other_->send("=a\n"));
+      EXPECT_EQ(other_->read(2), "a\n");
+    }
   }
 
-  HeldHandler::Shared shared_;
-  Wake wake_;
+  PendingLines lines_;
+  std::shared_ptr<PendingLine> held_;
   std::optional<TlsTestClient> client_;
   std::optional<TlsTestClient> other_;
 };
@@ -323,25 +259,24 @@ class TlsServerHeldTest : public TlsServerTest {
 TEST_F(TlsServerHeldTest, SendsAReplyThatComesLaterThanWrongBytes) {
   ASSERT_TRUE(client_->below().send("this is no record of TLS\n"));
   await_read();
-  answer();
+  held_->answer();
   EXPECT_EQ(client_->read(5), "held\n");
 }
 
 // The second record waits for the first reply. The third has arrived, and is not read before that.
 TEST_F(TlsServerHeldTest, AnswersWhatHasComeBehindAReplyThatIsAwaitedWhenItStops) {
-  ASSERT_TRUE(client_->send("a\n"));
+  ASSERT_TRUE(client_->send("=a\n"));
   await_read();
-  ASSERT_TRUE(client_->send("b\n"));
+  ASSERT_TRUE(client_->send("=b\n"));
   auto stopped = std::async(std::launch::async, [&] { server_->stop(std::chrono::seconds(10)); });
   EXPECT_EQ(other_->read_all(), "");  // The thread has told all connections to finish.
-  answer();
+  held_->answer();
   EXPECT_EQ(client_->read_all(), "held\na\nb\n");
   stopped.get();
 }
 
 TEST_F(TlsServerTest, ClosesAPeerWhoseHandshakeTakesTooLong) {
-  serve(server_files(),
-        {.handshake_timeout = milliseconds(2'000), .sweep_interval = milliseconds(5)});
+  serve({.limits = {.handshake_timeout = milliseconds(2'000), .sweep_interval = milliseconds(5)}});
   TlsTestClient client(address());
   Client silent(address());
   Client slow(address());
@@ -354,16 +289,11 @@ TEST_F(TlsServerTest, ClosesAPeerWhoseHandshakeTakesTooLong) {
   EXPECT_TRUE(client.echoes("and for as long as they like\n"));
 }
 
-/// Says when the rest of a request has not come in time.
-class TimeTellingHandler final : public LineHandler {
- public:
-  void on_end(EndReason /*why*/, std::string& output) override { output += "too slow\n"; }
-};
-
 // What has come of a record is a part of a request, though nothing of it can be decrypted yet.
 TEST_F(TlsServerTest, ClosesWhereTheRestOfARecordDoesNotCome) {
-  timeouts_.request = milliseconds(50);
-  serve(handlers_of<TimeTellingHandler>(), server_files(), {.sweep_interval = milliseconds(5)});
+  Service service = tls_service(server_files());
+  service.timeouts.request = milliseconds(50);
+  StreamServerFixture::serve(service, {.limits = {.sweep_interval = milliseconds(5)}});
   TlsTestClient idle(address());
   EXPECT_TRUE(idle.echoes("a\n"));
   TlsTestClient renewed(address());
@@ -387,73 +317,48 @@ TEST_F(TlsServerTest, ClosesWhereTheRestOfARecordDoesNotCome) {
 }
 
 TEST_F(TlsServerTest, SaysNothingUnencryptedWhenItIsFull) {
-  options_.max_connections = 1;
-  serve();
+  serve({.max_connections = 1});
   TlsTestClient client(address());
   EXPECT_TRUE(client.echoes("a\n"));
   Client second(address());
   EXPECT_EQ(second.read_all(), "");
 }
 
-TEST_F(TlsServerTest, AsksForNoCertificateUnlessTold) {
-  serve();
-  TlsTestClient client(address(), {.has_certificate = true});
-  EXPECT_TRUE(client.echoes("hello\n"));
-  EXPECT_EQ(told(), (std::vector<std::string>{""}));
-}
-
 TEST_F(TlsServerTest, ResumesSessions) {
-  serve(mutual_files());
+  TlsServerFiles files = server_files();
+  files.client_ca = certificates().ca;
+  // Answers with the name in the client's certificate.
+  StreamServerFixture::serve(tls_service(files, [](const AcceptedStream& stream) {
+    return std::make_unique<CallingHandler>(
+        [name = stream.certificate + "\n"](LineHandler&, std::string_view input,
+                                           std::string& output) {
+          if (!input.empty()) output += name;
+          return StreamHandler::Progress{.consumed = input.size()};
+        });
+  }));
   for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
-    TlsTestClient first(address(), {.version = version, .has_certificate = true});
-    EXPECT_TRUE(first.echoes("hello\n"));
-    EXPECT_FALSE(first.is_resumed());
-    const auto session = first.session();
-    TlsTestClient second(address(),
-                         {.version = version, .has_certificate = true, .session = session.get()});
-    EXPECT_TRUE(second.echoes("hello\n"));
-    EXPECT_TRUE(second.is_resumed());
+    std::shared_ptr<SSL_SESSION> session;
+    for (const bool is_resumed : {false, true}) {
+      TlsTestClient client(address(), {version, true, session.get()});
+      ASSERT_TRUE(client.send("?"));
+      EXPECT_EQ(client.read(10), "CN=client\n");
+      EXPECT_EQ(client.is_resumed(), is_resumed);
+      session = client.session();
+      client.end();  // Else OpenSSL takes the session for broken.
+    }
   }
-  EXPECT_EQ(told(), std::vector<std::string>(4, "CN=client"));
 }
 
-/// Files that a test may replace.
-class TlsFilesTest : public TlsServerTest {
- protected:
-  TlsFilesTest() {
-    std::filesystem::create_directories(folder_);
-    put(certificates().server, certificates().server_key);
-  }
-  ~TlsFilesTest() override { std::filesystem::remove_all(folder_); }
-
-  void put(const std::filesystem::path& certificate, const std::filesystem::path& key) {
-    constexpr auto kReplace = std::filesystem::copy_options::overwrite_existing;
-    std::filesystem::copy_file(certificate, files().certificate, kReplace);
-    std::filesystem::copy_file(key, files().key, kReplace);
-  }
-  TlsServerFiles files() const {
-    return {.certificate = folder_ + "/pem", .key = folder_ + "/key", .client_ca = ""};
-  }
-  static std::string refusal(const TlsServerFiles& files) {
-    return error_of<std::runtime_error>([&] { const TlsServer server(files); });
-  }
-
-  const std::string folder_ = temporary_path("tls");
-};
-
-TEST_F(TlsFilesTest, ReadsThemAgain) {
-  serve(files());
+// Not with those that a server with former files has had.
+TEST_F(TlsServerTest, AnotherServerInItsPlaceResumesNoSessions) {
+  serve();
   TlsTestClient before(address());
   EXPECT_EQ(before.servers_name(), "/CN=server");
   EXPECT_TRUE(before.echoes("a\n"));
   const auto session = before.session();
-
-  put(certificates().client, certificates().client_key);
-  EXPECT_EQ(TlsTestClient(address()).servers_name(), "/CN=server");
-  server_->replace({{.address = any_port(),
-                     .make_handler = line_handlers(),
-                     .refusal = "",
-                     .tls = std::make_shared<TlsServer>(files())}},
+  server_->replace({tls_service({.certificate = certificates().client,
+                                 .key = certificates().client_key,
+                                 .client_ca = ""})},
                    [] {});
   TlsTestClient after(address(), {.session = session.get()});
   EXPECT_EQ(after.servers_name(), "/CN=client");
@@ -461,32 +366,36 @@ TEST_F(TlsFilesTest, ReadsThemAgain) {
   EXPECT_TRUE(before.echoes("b\n"));
 }
 
-TEST_F(TlsFilesTest, SaysWhichCannotBeUsed) {
-  EXPECT_EQ(refusal(files()), "");
-  TlsServerFiles wrong = files();
-  wrong.certificate = folder_ + "/none";
-  EXPECT_EQ(refusal(wrong), "the certificate file " + wrong.certificate +
-                                " cannot be used: No such file or directory");
-  wrong = files();
-  wrong.client_ca = wrong.key;
-  EXPECT_THAT(refusal(wrong), StartsWith("the CA file " + wrong.client_ca + " cannot be used: "));
-  wrong = files();
-  wrong.key = certificates().client_key;
-  EXPECT_THAT(refusal(wrong), StartsWith("the key in " + wrong.key + " cannot be used: "));
-  // The certificate's file may have the key as well.
-  std::ofstream(files().certificate, std::ios::app) << std::ifstream(files().key).rdbuf();
-  EXPECT_EQ(refusal({.certificate = files().certificate, .key = "", .client_ca = ""}), "");
+std::string refusal(const TlsServerFiles& files) {
+  return error_of<std::runtime_error>([&] { const TlsServer server(files); });
 }
 
-TEST_F(TlsFilesTest, RefusesAKeyWithAPassphrase) {
-  const std::string locked = folder_ + "/locked";
+TEST(TlsServerFilesTest, SaysWhichCannotBeUsed) {
+  TlsServerFiles files = server_files();
+  files.certificate = "/none";
+  EXPECT_EQ(refusal(files), "the certificate file /none cannot be used: No such file or directory");
+  files = server_files();
+  files.client_ca = files.key;
+  EXPECT_THAT(refusal(files), StartsWith("the CA file " + files.client_ca + " cannot be used: "));
+  // The certificate's file may have the key as well.
+  const std::string both = temporary_path("both");
+  std::ofstream(both) << std::ifstream(files.certificate).rdbuf()
+                      << std::ifstream(files.key).rdbuf();
+  EXPECT_EQ(refusal({.certificate = both, .key = "", .client_ca = ""}), "");
+  std::filesystem::remove(both);
+}
+
+TEST(TlsServerFilesTest, RefusesAKeyWithAPassphrase) {
+  const std::string locked = temporary_path("locked");
+  TlsServerFiles files = server_files();
   for (const std::string lock : {"pkcs8 -topk8", "ec -aes128"}) {
-    const std::string command = "openssl " + lock + " -passout pass:secret -in " + files().key +
+    const std::string command = "openssl " + lock + " -passout pass:secret -in " + files.key +
                                 " -out " + locked + " 2>/dev/null";
     ASSERT_EQ(std::system(command.c_str()), 0);
-    EXPECT_EQ(refusal({.certificate = files().certificate, .key = locked, .client_ca = ""}),
+    EXPECT_EQ(refusal({.certificate = files.certificate, .key = locked, .client_ca = ""}),
               "the key in " + locked + " cannot be used: keys with a passphrase are not supported");
   }
+  std::filesystem::remove(locked);
 }
 
 }  // namespace

@@ -4,15 +4,23 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <stdexcept>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "net/stream_server.h"
 #include "testing/peer.h"
@@ -27,7 +35,10 @@ class LineHandler : public StreamHandler {
     for (int lines = 0; lines < 2; ++lines) {
       const std::string_view rest = input.substr(progress.consumed);
       const std::size_t end = rest.find('\n');
-      if (end == std::string_view::npos) return progress;
+      if (end == std::string_view::npos) {
+        progress.has_part = !rest.empty();
+        return progress;
+      }
       progress.consumed += end + 1;
       const std::string line(rest.substr(0, end));
       if (line == "close") {
@@ -43,6 +54,9 @@ class LineHandler : public StreamHandler {
     }
     progress.next = Next::kMore;
     return progress;
+  }
+  void on_end(EndReason why, std::string& output) override {
+    output += why == EndReason::kLate ? "too slow\n" : "no memory\n";
   }
 };
 
@@ -93,12 +107,101 @@ inline MakeHandler line_handlers() {
   return handlers_of<LineHandler>();
 }
 
+/// A line that waits for its reply.
+struct PendingLine {
+  explicit PendingLine(Wake w) : wake(std::move(w)) {}
+
+  /// From any thread.
+  void answer() {
+    answered = true;
+    wake();
+  }
+
+  Wake wake;
+  std::atomic<bool> answered = false;
+};
+
+/// Where lines wait until the test takes them. Thread-safe.
+class PendingLines {
+ public:
+  void add(std::shared_ptr<PendingLine> line) {
+    const std::lock_guard lock(mutex_);
+    lines_.push_back(std::move(line));
+    came_.notify_all();
+  }
+
+  /// The line that has waited longest. Throws if none arrives within ten seconds.
+  std::shared_ptr<PendingLine> take() {
+    std::unique_lock lock(mutex_);
+    if (!came_.wait_for(lock, std::chrono::seconds(10), [&] { return !lines_.empty(); })) {
+      throw std::runtime_error("no line came");
+    }
+    std::shared_ptr<PendingLine> line = std::move(lines_.front());
+    lines_.pop_front();
+    return line;
+  }
+  /// Takes so many lines, and answers each.
+  void answer(int lines) {
+    for (int i = 0; i < lines; ++i) take()->answer();
+  }
+
+  std::atomic<std::size_t> most_input = 0;
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable came_;
+  std::deque<std::shared_ptr<PendingLine>> lines_;
+};
+
+/// Lines that begin with '=' go to LineHandler without that sign; all others are echoed when the
+/// test answers them.
+class LaterHandler final : public LineHandler {
+ public:
+  LaterHandler(PendingLines& lines, Wake wake) : lines_(lines), wake_(std::move(wake)) {}
+
+  Progress on_data(std::string_view input, std::string& output) override {
+    lines_.most_input = std::max(lines_.most_input.load(), input.size());
+    if (pending_ != nullptr) {
+      if (!pending_->answered) return {0, Next::kLater};
+      output += text_;
+      pending_.reset();
+    }
+    const std::size_t end = input.find('\n');
+    if (end == std::string_view::npos) return {};
+    if (input.starts_with('=')) {
+      Progress progress = LineHandler::on_data(input.substr(1, end), output);
+      progress.consumed = end + 1;
+      if (progress.next == Next::kNeedMore) progress.next = Next::kMore;
+      return progress;
+    }
+    text_ = input.substr(0, end + 1);
+    pending_ = std::make_shared<PendingLine>(wake_);
+    lines_.add(pending_);
+    return {end + 1, Next::kLater};
+  }
+
+ private:
+  PendingLines& lines_;
+  Wake wake_;
+  std::string text_;
+  std::shared_ptr<PendingLine> pending_;
+};
+inline MakeHandler later_handlers(PendingLines& lines) {
+  return [&](AcceptedStream stream) {
+    return std::make_unique<LaterHandler>(lines, std::move(stream.wake));
+  };
+}
+
 inline Address any_port() {
   return {Address::Family::kIpv4, "127.0.0.1", 0};
 }
 
 inline std::string temporary_path(const std::string& name) {
   return testing::TempDir() + "sluice_net_" + std::to_string(::getpid()) + "_" + name;
+}
+
+inline Service line_service(MakeHandler handlers = line_handlers()) {
+  return {any_port(), std::move(handlers), "no room\n"};
 }
 
 inline StreamServer make_server(const Address& address, const StreamServerOptions& options = {}) {
@@ -130,6 +233,33 @@ class Client : public Peer {
 
  private:
   bool connected_ = false;
+};
+
+/// A server, which is destroyed before what its handlers use.
+class StreamServerFixture : public testing::Test {
+ protected:
+  void TearDown() override { server_.reset(); }
+
+  /// Clients can connect and send, but the server reads nothing before server_->start().
+  void listen(const std::vector<Service>& services, const StreamServerOptions& options = {}) {
+    server_ = std::make_unique<StreamServer>(services, options);
+  }
+  void serve(const Service& service = line_service(), const StreamServerOptions& options = {}) {
+    listen({service}, options);
+    server_->start();
+  }
+  Address address(std::size_t service = 0) const { return server_->addresses()[service]; }
+
+  /// False where another number of connections is open after ten seconds.
+  bool await_connections(std::size_t open) const {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (server_->connections() != open && std::chrono::steady_clock::now() < end) {
+      std::this_thread::yield();
+    }
+    return server_->connections() == open;
+  }
+
+  std::unique_ptr<StreamServer> server_;
 };
 
 }  // namespace sluice
