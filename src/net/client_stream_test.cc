@@ -180,16 +180,6 @@ class TwoAddresses : public ClientStreamTest {
   const Stream stream_ = make({.host = "two", .port = 1}, look_up_both);
 };
 
-TEST_F(TwoAddresses, AnUnusableOneIsSkipped) {
-  EXPECT_EQ(led_to(), 1);
-  EXPECT_EQ(led_to(), 1);
-  stream_->pass_over_address();
-  EXPECT_EQ(led_to(), 2);
-  EXPECT_EQ(led_to(), 2);
-  stream_->pass_over_address();
-  EXPECT_EQ(led_to(), 1);
-}
-
 // Servers of names (DNS) may tell the addresses in another order each time.
 TEST_F(TwoAddresses, AnUnusableOneIsSkippedWhereverItIsFound) {
   two_.turn = true;

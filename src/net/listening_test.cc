@@ -1,13 +1,11 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <regex>
 #include <string>
 #include <system_error>
@@ -17,37 +15,10 @@
 #include "testing/error_of.h"
 #include "testing/line_server.h"
 
-namespace {
-
-/// Called after every listen() of this program, where it is set.
-std::function<void()> after_listen;
-
-}  // namespace
-
-/// In place of the C library's: lets a peer connect as early as one can.
-extern "C" int listen(int socket, int backlog) noexcept {
-  const auto result = static_cast<int>(::syscall(SYS_listen, socket, backlog));
-  if (after_listen) after_listen();
-  return result;
-}
-
 namespace sluice {
 namespace {
 
 using std::chrono::milliseconds;
-
-TEST(ListeningTest, ServesPeersThatConnectWhileItOpens) {
-  const Address address = make_server(any_port()).addresses()[0];
-  std::vector<Client> eager;
-  after_listen = [&] { eager.emplace_back(address); };
-  StreamServer server({{address, line_handlers(), ""}}, {.threads = 2});
-  after_listen = nullptr;
-  server.start();
-  ASSERT_EQ(eager.size(), 1);
-  for (Client& client : eager) {
-    ASSERT_TRUE(client.echoes("x\n"));
-  }
-}
 
 // Starts a server of four threads as a user who may have three, of which one is the caller. Returns
 // the error; empty if there is none.
@@ -78,15 +49,6 @@ TEST(ListeningTest, SaysThatThereAreTooFewThreads) {
   EXPECT_EQ(status, 0);
 }
 
-TEST(ListeningTest, RefusesAPortThatIsTaken) {
-  StreamServer first = make_server(any_port());
-  const Address taken = first.addresses()[0];
-  EXPECT_EQ(error_of<ListenError>([&] { make_server(taken); }),
-            "cannot listen on " + taken.text() + ": Address already in use");
-  first.stop(milliseconds(0));
-  EXPECT_EQ(make_server(taken).addresses()[0], taken);
-}
-
 // Otherwise another program of this user could take half of the connections, unseen.
 TEST(ListeningTest, AChangeThatIsRefusedLeavesThePortToItsListenerAlone) {
   const StreamServer other = make_server(any_port());
@@ -112,30 +74,15 @@ TEST(ListeningTest, AChangeThatIsRefusedLeavesThePortToItsListenerAlone) {
   EXPECT_NE(::bind(second.get(), name.data(), static_cast<socklen_t>(name.size())), 0);
 }
 
-TEST(ListeningTest, ReplacesOnlyAStaleSocketFileAndRemovesItsOwn) {
-  const Address address{Address::Family::kUnix, temporary_path("stale.sock"), 0};
-  {
-    StreamServer live = make_server(address);
-    EXPECT_THROW(make_server(address), ListenError);
-    ASSERT_TRUE(std::filesystem::exists(address.host));
-    // A second name for the socket stays when the server goes, and leads nowhere.
-    std::filesystem::create_hard_link(address.host, address.host + ".kept");
-  }
-  EXPECT_FALSE(std::filesystem::exists(address.host));
-  std::filesystem::rename(address.host + ".kept", address.host);
-  StreamServer next = make_server(address);
-  next.start();
-  Client client(address);
-  ASSERT_TRUE(client.echoes("x\n"));
-}
-
-TEST(ListeningTest, LeavesTheSocketFileOfAServerThatIsAboutToListen) {
+// Nor that of one that is about to listen.
+TEST(ListeningTest, LeavesTheSocketFileOfAServerThatListens) {
   const Address address{Address::Family::kUnix, temporary_path("early.sock"), 0};
   const auto path = socket_address(address);
   const UniqueFd other(::socket(AF_UNIX, SOCK_STREAM, 0));
   ASSERT_EQ(::bind(other.get(), path.data(), static_cast<socklen_t>(path.size())), 0);
   EXPECT_THROW(make_server(address), ListenError);
   ASSERT_EQ(::listen(other.get(), 1), 0);
+  EXPECT_THROW(make_server(address), ListenError);
   EXPECT_TRUE(Client(address).connected());
   std::filesystem::remove(address.host);
 }

@@ -13,6 +13,8 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "net/request_pipeline.h"
 #include "net/tls_client.h"
@@ -95,8 +97,7 @@ class RequestPipelineTlsTest : public RequestPipelineFixture {
     options.least_pause = options.most_pause = kNever;
     return options;
   }
-  PipelineOptions trusting(const std::filesystem::path& ca) const { return with({.ca_file = ca}); }
-  PipelineOptions trusting() const { return trusting(files_.ca); }
+  PipelineOptions trusting() const { return with({.ca_file = files_.ca}); }
 
   /// Accepts the next connection that begins TLS. While the test has not answered that yet, the
   /// client may ask on another connection whether the server speaks without TLS.
@@ -125,11 +126,6 @@ class RequestPipelineTlsTest : public RequestPipelineFixture {
     EXPECT_TRUE(peer.send("yes\n"));
     ASSERT_TRUE(asked.await_end());
     EXPECT_EQ(asked.answer, "yes\n");
-  }
-
-  std::string misuse(const Endpoint& endpoint) {
-    return error_of<std::runtime_error>(
-        [&] { RequestPipeline pipeline(context_, patient(endpoint), user_); });
   }
 
   const servers::Certificates& files_ = servers::certificates();
@@ -169,14 +165,19 @@ TEST_F(RequestPipelineTlsTest, IsResetAfterWhatIsNoRecord) {
   EXPECT_TRUE(peer.below().ends_in_reset());
 }
 
-TEST_F(RequestPipelineTlsTest, RefusesACertificateOfAnUnknownAuthority) {
-  // The system's authorities, and another one.
-  for (const auto& ca : {std::filesystem::path(), files_.stranger_ca}) {
-    EXPECT_FALSE(meet(trusting(ca)).shake_hands());
+TEST_F(RequestPipelineTlsTest, RefusesACertificateThatIsNotForTheServer) {
+  for (const auto& [tls, error] : std::vector<std::pair<TlsOptions, std::string>>{
+           {{}, "127.0.0.1: self-signed certificate in certificate chain"},  // The system's.
+           {{.ca_file = files_.stranger_ca},
+            "127.0.0.1: self-signed certificate in certificate chain"},
+           {{.ca_file = files_.ca, .server_name = "other.example"},
+            "other.example: hostname mismatch"},
+           {{.ca_file = files_.ca, .server_name = "127.0.0.2"},
+            "127.0.0.2: IP address mismatch"}}) {
+    EXPECT_FALSE(meet(with(tls)).shake_hands());
     ASSERT_TRUE(await_downs(1));
     EXPECT_EQ(downs().at(0), "cannot agree on TLS with " + server_.endpoint().text() +
-                                 ": its certificate is not accepted for 127.0.0.1: "
-                                 "self-signed certificate in certificate chain");
+                                 ": its certificate is not accepted for " + error);
     close();
     user_.downs.clear();
   }
@@ -191,7 +192,7 @@ TEST_F(RequestPipelineTlsTest, TrustsTheAuthorityThatItsFileHasNow) {
     std::filesystem::last_write_time(file, written += std::chrono::seconds(1));
   };
   put(files_.stranger_ca);
-  PipelineOptions options = trusting(file);
+  PipelineOptions options = with({.ca_file = file});
   options.least_pause = options.most_pause = std::chrono::milliseconds(1);
   EXPECT_FALSE(meet(options).shake_hands());
   put(files_.server_key);  // No authority: the former one is trusted.
@@ -210,18 +211,6 @@ TEST_F(RequestPipelineTlsTest, TrustsTheAuthorityThatItsFileHasNow) {
   ASSERT_TRUE(is_trusted);
   expect_answer(*peer);
   std::filesystem::remove(file);
-}
-
-TEST_F(RequestPipelineTlsTest, RefusesACertificateForAnotherHost) {
-  for (const auto& [name, error] :
-       {std::pair("other.example", "hostname mismatch"), {"127.0.0.2", "IP address mismatch"}}) {
-    EXPECT_FALSE(meet(with({.ca_file = files_.ca, .server_name = name})).shake_hands());
-    ASSERT_TRUE(await_downs(1));
-    EXPECT_EQ(downs().at(0), "cannot agree on TLS with " + server_.endpoint().text() +
-                                 ": its certificate is not accepted for " + name + ": " + error);
-    close();
-    user_.downs.clear();
-  }
 }
 
 TEST_F(RequestPipelineTlsTest, AnyCertificateWillDoWhereNothingIsChecked) {
@@ -293,8 +282,7 @@ TEST_F(RequestPipelineTlsTest, AThreadThatWasLateDoesNotTakeTheServerForSilent) 
     });
   };
   on_thread([&] {
-    board_.change([&] { user_.waiting = {&first, &second}; });
-    pipeline_->flush();
+    ask_here({&first, &second});
     context_.asio()->poll();
     EXPECT_EQ(peer.line() + peer.line(), "first\nsecond\n");
     EXPECT_TRUE(peer.send("1\n") && peer.send("2\n"));
@@ -319,31 +307,34 @@ TEST_F(RequestPipelineTlsTest, TheEndIsNoticed) {
 }
 
 TEST_F(RequestPipelineTlsTest, FilesThatCannotBeUsedAreNamed) {
-  const auto endpoint = [](const TlsOptions& tls) {
-    return Endpoint{.host = "127.0.0.1", .port = 1, .tls = std::make_shared<TlsContext>(tls)};
+  const auto misuse = [&](Endpoint endpoint, const TlsOptions& tls) {
+    endpoint.tls = std::make_shared<TlsContext>(tls);
+    return error_of<std::runtime_error>(
+        [&] { RequestPipeline pipeline(context_, patient(endpoint), user_); });
   };
   const std::string key = files_.client_key;
+  const std::string other_key = files_.server_key;
   const std::string pem = files_.client;
-  EXPECT_EQ(misuse(endpoint({.ca_file = "/no/ca.pem"})),
-            "TLS to 127.0.0.1:1: the CA file /no/ca.pem cannot be used: No such file or directory");
-  EXPECT_EQ(misuse(endpoint({.ca_file = key})), "TLS to 127.0.0.1:1: the CA file " + key +
-                                                    " cannot be used: no certificate or crl found");
-  EXPECT_EQ(misuse(endpoint({.certificate_file = key, .key_file = key})),
-            "TLS to 127.0.0.1:1: the certificate file " + key +
-                " cannot be used: it has no certificate in PEM");
-  EXPECT_EQ(misuse(endpoint({.certificate_file = pem})),
-            "TLS to 127.0.0.1:1: the key in " + pem +
-                " cannot be used: it has no private key without a passphrase in PEM");
-  EXPECT_EQ(misuse(endpoint({.certificate_file = pem, .key_file = files_.server_key.native()})),
-            "TLS to 127.0.0.1:1: the key in " + files_.server_key.native() +
-                " cannot be used: key values mismatch");
-  EXPECT_EQ(misuse(endpoint({.key_file = key})),
-            "TLS to 127.0.0.1:1: the key file " + key + " needs a certificate file beside it");
+  for (const auto& [tls, error] : std::vector<std::pair<TlsOptions, std::string>>{
+           {{.ca_file = "/no/ca.pem"},
+            "the CA file /no/ca.pem cannot be used: No such file or directory"},
+           {{.ca_file = key},
+            "the CA file " + key + " cannot be used: no certificate or crl found"},
+           {{.certificate_file = key, .key_file = key},
+            "the certificate file " + key + " cannot be used: it has no certificate in PEM"},
+           {{.certificate_file = pem},
+            "the key in " + pem +
+                " cannot be used: it has no private key without a passphrase in PEM"},
+           {{.certificate_file = pem, .key_file = other_key},
+            "the key in " + other_key + " cannot be used: key values mismatch"},
+           {{.key_file = key}, "the key file " + key + " needs a certificate file beside it"},
+           {{.server_name = std::string(256, 'x')},
+            "the server name has 256 bytes, at most 255"}}) {
+    EXPECT_EQ(misuse({.host = "127.0.0.1", .port = 1}, tls), "TLS to 127.0.0.1:1: " + error);
+  }
   EXPECT_EQ(
-      misuse({.unix_path = "/tmp/x", .tls = std::make_shared<TlsContext>(TlsOptions{})}),
+      misuse({.unix_path = "/tmp/x"}, {}),
       "TLS to unix:/tmp/x: a server name is needed, to compare the server's certificate with");
-  EXPECT_EQ(misuse(endpoint({.server_name = std::string(256, 'x')})),
-            "TLS to 127.0.0.1:1: the server name has 256 bytes, at most 255");
 }
 
 }  // namespace

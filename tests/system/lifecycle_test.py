@@ -59,7 +59,8 @@ class Refusals(SystemTest):
 
     def test_a_port_in_use(self):
         with taken_address() as address:
-            self.assertIn(address, self.refusal("serve", "--resp", address, code=1))
+            self.assertIn(f"cannot listen on {address}: Address already in use",
+                          self.refusal("serve", "--resp", address, code=1))
 
 
 class Listening(SystemTest):

@@ -61,58 +61,51 @@ class Board {
 };
 
 /// A line to send, and what became of it.
-class TestCommand final : public Command {
- public:
-  TestCommand(Board& board, std::string text) : board_(board), text_(std::move(text)) {}
-
-  std::size_t replies() const override { return reply_count; }
-  void write(std::string& output) override { output += text_; }
-  void on_reply(std::string_view reply) override {
-    if (then) then();
-    board_.change([&] {
-      ++endings;
-      answer = reply;
-    });
-  }
-  void on_lost(Loss how, std::string_view reason) override {
-    if (then) then();
-    board_.change([&] {
-      ++endings;
-      loss = how;
-      why = reason;
-    });
-  }
-
+struct TestCommand {
   /// After it, what follows can be read.
   bool await_end() {
-    return board_.wait([&] { return endings != 0; });
+    return board.wait([&] { return endings != 0; });
   }
 
+  Board& board;
+  const std::string text;
   std::size_t reply_count = 1;
   /// Called first of all when it ends.
-  std::function<void()> then;
+  std::function<void()> then = {};
   int endings = 0;
-  std::string answer;
-  std::optional<Loss> loss;
-  std::string why;
-
- private:
-  Board& board_;
-  std::string text_;
+  std::string answer = {};
+  std::optional<Loss> loss = {};
+  std::string why = {};
 };
 
-/// What the pipeline owns of a command that the test keeps.
+/// What the pipeline owns of it.
 class LentCommand final : public Command {
  public:
-  explicit LentCommand(Command& command) : command_(command) {}
+  explicit LentCommand(TestCommand& command) : command_(command) {}
 
-  std::size_t replies() const override { return command_.replies(); }
-  void write(std::string& output) override { command_.write(output); }
-  void on_reply(std::string_view reply) override { command_.on_reply(reply); }
-  void on_lost(Loss loss, std::string_view why) override { command_.on_lost(loss, why); }
+  std::size_t replies() const override { return command_.reply_count; }
+  void write(std::string& output) override { output += command_.text; }
+  void on_reply(std::string_view reply) override {
+    end([&] { command_.answer = reply; });
+  }
+  void on_lost(Loss loss, std::string_view why) override {
+    end([&] {
+      command_.loss = loss;
+      command_.why = why;
+    });
+  }
 
  private:
-  Command& command_;
+  template <typename Note>
+  void end(Note note) {
+    if (command_.then) command_.then();
+    command_.board.change([&] {
+      ++command_.endings;
+      note();
+    });
+  }
+
+  TestCommand& command_;
 };
 
 /// Sends lines. What begins with '>' is a push.
@@ -158,7 +151,7 @@ class LineUser final : public PipelineUser {
   std::size_t handshake_count = 0;
   std::function<void()> when_down;
 
-  std::deque<Command*> waiting;
+  std::deque<TestCommand*> waiting;
   std::vector<std::string> handshaken;
   std::size_t ups = 0;
   std::vector<std::string> downs;
@@ -226,9 +219,13 @@ class RequestPipelineFixture : public testing::Test {
     on_thread([&] { pipeline_.reset(); });
   }
   void ask(const std::vector<TestCommand*>& commands) {
+    on_thread([&] { ask_here(commands); });
+  }
+  /// The same on the pipeline's thread.
+  void ask_here(const std::vector<TestCommand*>& commands) {
     board_.change(
         [&] { user_.waiting.insert(user_.waiting.end(), commands.begin(), commands.end()); });
-    on_thread([&] { pipeline_->flush(); });
+    pipeline_->flush();
   }
   /// Sends "?", which `peer` has received when this returns.
   template <typename AnyPeer>
@@ -240,7 +237,7 @@ class RequestPipelineFixture : public testing::Test {
   }
   /// Lives as long as the pipeline.
   TestCommand& command(std::string text) {
-    return *commands_.emplace_back(std::make_unique<TestCommand>(board_, std::move(text)));
+    return commands_.emplace_back(TestCommand{board_, std::move(text)});
   }
 
   bool await_up(std::size_t times = 1) {
@@ -265,7 +262,7 @@ class RequestPipelineFixture : public testing::Test {
   }
 
   Board board_;
-  std::vector<std::unique_ptr<TestCommand>> commands_;
+  std::deque<TestCommand> commands_;
   LineUser user_{board_};
   IoContext context_;
   std::thread thread_{[this] { context_.asio()->run(); }};
