@@ -13,9 +13,8 @@
 
 namespace sluice {
 
-/// Why a connection was not accepted, or was closed.
+/// Why a connection was refused or closed.
 enum class ConnectionEvent : std::uint8_t {
-  kNotAccepted,      ///< The system could accept none, most likely for lack of a descriptor.
   kRefused,          ///< Too many were open (StreamServerOptions::max_connections).
   kHandshakeFailed,  ///< The peers did not agree on TLS, or took too long.
   kIdle,             ///< The peer did not begin a request in time (StreamTimeouts::idle).
@@ -61,6 +60,9 @@ struct Service {
   std::shared_ptr<const TlsServer> tls = {};
   /// Called by the serving threads for each such event.
   std::function<void(ConnectionEvent)> on_event = [](ConnectionEvent) {};
+  /// Called each time that the system could accept no connection, most likely for lack of a
+  /// descriptor. `why` is the system's word for it. The server tries again all the time.
+  std::function<void(const std::string& why)> on_accept_failure = [](const std::string&) {};
   /// The protocol's name. StreamServer::replace() compares it to see whether an address is served
   /// as before.
   std::string protocol = {};

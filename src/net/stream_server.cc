@@ -196,8 +196,6 @@ struct AllConnections {
   ClientMemory memory{options.max_bytes};
   /// Each is used by its thread only. The first thread accepts.
   std::deque<ConnectionGroup> groups;
-  /// When cannot_accept may be called again. Belongs to the first thread.
-  std::chrono::steady_clock::time_point next_report;
 };
 
 /// Has each connection do this. Some may leave the group meanwhile.
@@ -275,8 +273,7 @@ class Listener {
         accept();
       } else if (socket_.is_open() && error != asio::error::operation_aborted) {
         // Most likely the system is out of descriptors, and trying again at once would spin.
-        service_->on_event(ConnectionEvent::kNotAccepted);
-        report(error);
+        service_->on_accept_failure(error.message());
         pause_.expires_after(kAcceptPause);
         pause_.async_wait([this](const error_code& cancelled) {
           if (!cancelled) accept();
@@ -296,13 +293,6 @@ class Listener {
       socket_.accept(peer, error);
       if (!error) hand_over(std::move(peer), group);
     }
-  }
-
-  void report(const error_code& error) {
-    const auto now = std::chrono::steady_clock::now();
-    if (now < all_.next_report) return;
-    all_.next_report = now + kAcceptReports;
-    all_.options.cannot_accept("connections wait, since none can be accepted: " + error.message());
   }
 
   ConnectionGroup& next_group() { return all_.groups[next_++ % all_.groups.size()]; }

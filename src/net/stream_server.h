@@ -24,13 +24,7 @@ struct StreamServerOptions {
   ConnectionLimits limits = {};
   /// See StreamServer::set_max_bytes().
   std::size_t max_bytes = kMaxClientBytes;
-  /// Called with one sentence that says why connections cannot be accepted, most likely because the
-  /// system has no descriptor left: the first time, and from then on at most once in
-  /// kAcceptReports. Called on the serving threads, one call at a time; must not throw.
-  std::function<void(const std::string& why)> cannot_accept = [](const std::string&) {};
 };
-
-inline constexpr std::chrono::seconds kAcceptReports{60};
 
 /// Throws ListenError, as StreamServer does, where no file can be made in the folder of a Unix
 /// socket, or another file than a socket is at its path. Makes nothing.

@@ -30,8 +30,6 @@ namespace {
 
 std::atomic<std::uint64_t>& counter_of(ProtocolCounters& counters, ConnectionEvent event) {
   switch (event) {
-    case ConnectionEvent::kNotAccepted:
-      return counters.accept_failures;
     case ConnectionEvent::kRefused:
       return counters.refused;
     case ConnectionEvent::kHandshakeFailed:
@@ -50,15 +48,14 @@ std::atomic<std::uint64_t>& counter_of(ProtocolCounters& counters, ConnectionEve
 
 using NextWarning = std::atomic<std::chrono::steady_clock::time_point>;
 
-/// Says that connections are closed for lack of room, at most once a minute. Thread-safe.
-void warn_of_lack_of_room(NextWarning& next_warning, const LogFunction& log) {
+/// Warns of what befalls many connections: at most once a minute. Thread-safe.
+void warn_at_times(NextWarning& next_warning, const LogFunction& log, std::string_view event,
+                   const std::string& message) {
   const auto now = std::chrono::steady_clock::now();
   auto next = next_warning.load();
   if (now < next) return;
   if (!next_warning.compare_exchange_strong(next, now + std::chrono::minutes(1))) return;
-  log({LogLevel::kWarning, "clients_full",
-       "connections are closed that hold much: all together hold as much as they may "
-       "(max_client_bytes)"});
+  log({LogLevel::kWarning, event, message});
 }
 
 /// Descriptors for other things than connections: listeners, loops, files, the store.
@@ -160,6 +157,7 @@ struct Server::Parts {
   std::shared_ptr<ServerContext> context;
   std::map<const ServedProtocol*, MakeHandler> handlers;
   std::shared_ptr<NextWarning> next_room_warning = std::make_shared<NextWarning>();
+  std::shared_ptr<NextWarning> next_accept_warning = std::make_shared<NextWarning>();
   std::optional<SnapshotKeeper> snapshots;
   SnapshotOptions snapshot;
   std::optional<StreamServer> streams;
@@ -180,7 +178,16 @@ std::vector<Service> Server::Parts::services_of(const std::vector<Listening>& se
     const auto on_event = [shared = context, &counters = context->protocol(protocol->name),
                            log = log, next = next_room_warning](ConnectionEvent event) {
       ++counter_of(counters, event);
-      if (event == ConnectionEvent::kNoMemory) warn_of_lack_of_room(*next, log);
+      if (event != ConnectionEvent::kNoMemory) return;
+      warn_at_times(*next, log, "clients_full",
+                    "connections are closed that hold much: all together hold as much as they may "
+                    "(max_client_bytes)");
+    };
+    const auto on_accept_failure = [shared = context, &counters = context->protocol(protocol->name),
+                                    log = log, next = next_accept_warning](const std::string& why) {
+      ++counters.accept_failures;
+      warn_at_times(*next, log, "cannot_accept",
+                    "connections wait, since none can be accepted: " + why);
     };
     services.push_back({.address = address,
                         .make_handler = make,
@@ -189,6 +196,7 @@ std::vector<Service> Server::Parts::services_of(const std::vector<Listening>& se
                         .reserve = protocol->is_admin ? kAdminConnections : 0,
                         .tls = tls_server == tls.end() ? nullptr : tls_server->second,
                         .on_event = on_event,
+                        .on_accept_failure = on_accept_failure,
                         .protocol = protocol->name,
                         .passed_socket = passed_socket});
   }
@@ -241,14 +249,10 @@ Server::Server(const ServerOptions& options, LogFunction log) : parts_(std::make
                                                   .snapshot_every = snapshot_every(options)});
   parts_->context->set_admin_apart(has_admin(parts_->listening));
   report_slow_decisions(*parts_->context, options.log.slow, parts_->log);
-  parts_->streams.emplace(
-      parts_->services_of(parts_->listening, parts_->tls_servers),
-      StreamServerOptions{.threads = parts_->threads,
-                          .max_connections = max_connections,
-                          .max_bytes = options.max_client_bytes,
-                          .cannot_accept = [log = parts_->log](const std::string& why) {
-                            log({LogLevel::kWarning, "cannot_accept", why});
-                          }});
+  parts_->streams.emplace(parts_->services_of(parts_->listening, parts_->tls_servers),
+                          StreamServerOptions{.threads = parts_->threads,
+                                              .max_connections = max_connections,
+                                              .max_bytes = options.max_client_bytes});
   parts_->note_certificates();
 }
 
