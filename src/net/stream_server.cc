@@ -518,8 +518,4 @@ void StreamServer::set_max_bytes(std::size_t bytes) {
   state_->connections.memory.set_most(bytes);
 }
 
-std::size_t StreamServer::connections() const {
-  return state_->connections.open.load() + state_->connections.in_reserve.load();
-}
-
 }  // namespace sluice

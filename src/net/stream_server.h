@@ -35,7 +35,7 @@ void check_place(const Address& address);
 /// while it is busy, none is accepted. ConnectionLimits bound what a peer that does not read costs,
 /// Service::timeouts how long one that sends nothing stays connected.
 ///
-/// The members are called from one thread at a time, except connections().
+/// The members are called from one thread at a time, except set_max_bytes().
 class StreamServer {
  public:
   /// Listens: from now on clients can connect, but are served only after start(). Throws
@@ -78,9 +78,6 @@ class StreamServer {
   /// closed, if it can with an error (StreamHandler::on_end()). What the serving threads read and
   /// answer before they look is held in addition: some 10 MiB for each of them. Thread-safe.
   void set_max_bytes(std::size_t bytes);
-
-  /// The number of open connections. Thread-safe.
-  std::size_t connections() const;
 
  private:
   struct State;

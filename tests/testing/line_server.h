@@ -30,6 +30,11 @@ namespace sluice {
 /// Lines: "close" says bye and closes, "big N" answers N bytes, any other is echoed. Two a call.
 class LineHandler : public StreamHandler {
  public:
+  LineHandler() { ++alive; }
+  ~LineHandler() override { --alive; }
+
+  static inline std::atomic<std::size_t> alive = 0;
+
   Progress on_data(std::string_view input, std::string& output) override {
     Progress progress;
     for (int lines = 0; lines < 2; ++lines) {
@@ -250,13 +255,13 @@ class StreamServerFixture : public testing::Test {
   }
   Address address(std::size_t service = 0) const { return server_->addresses()[service]; }
 
-  /// False where another number of connections is open after ten seconds.
-  bool await_connections(std::size_t open) const {
+  /// False where another number of connections has a LineHandler after ten seconds.
+  static bool await_connections(std::size_t open) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-    while (server_->connections() != open && std::chrono::steady_clock::now() < end) {
+    while (LineHandler::alive != open && std::chrono::steady_clock::now() < end) {
       std::this_thread::yield();
     }
-    return server_->connections() == open;
+    return LineHandler::alive == open;
   }
 
   std::unique_ptr<StreamServer> server_;
