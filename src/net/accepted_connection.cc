@@ -30,12 +30,8 @@ constexpr int kSweepParts = 10;
 
 AcceptedConnection::AcceptedConnection(IoSocket socket, ConnectionGroup& group,
                                        std::shared_ptr<const Service> service,
-                                       std::atomic<std::size_t>& counted, bool is_in_reserve)
-    : group_(group),
-      service_(std::move(service)),
-      counted_(counted),
-      is_in_reserve_(is_in_reserve),
-      socket_(std::move(socket)) {}
+                                       OpenConnections& counted)
+    : group_(group), service_(std::move(service)), counted_(counted), socket_(std::move(socket)) {}
 
 /// Runs `step` unless the connection is closed.
 template <class Step>
@@ -46,14 +42,6 @@ void AcceptedConnection::run(Step step) {
   } catch (const std::exception&) {
     close();
   }
-}
-
-/// Runs `task` later on the group's thread, unless the connection is closed by then.
-template <class Task>
-void AcceptedConnection::post(Task task) {
-  asio::post(*group_.context, [weak = weak_from_this(), task] {
-    if (const auto self = weak.lock()) self->run([&] { task(*self); });
-  });
 }
 
 void AcceptedConnection::start() {
@@ -210,11 +198,11 @@ void AcceptedConnection::answer() {
 /// Goes on in two tasks: what other peers have sent meanwhile is read and answered between them,
 /// and sent before this connection's next turn. So other peers wait for one turn, and not for two.
 void AcceptedConnection::go_on_after_others() {
-  const auto next_turn = [](AcceptedConnection& self) {
-    end_steps(self.group_);
-    self.run([&] { self.on_wake(); });
+  const auto next_turn = [this, self = shared_from_this()] {
+    run([&] { end_steps(group_); });
+    run([&] { on_wake(); });
   };
-  post([=](AcceptedConnection& self) { self.post(next_turn); });
+  asio::post(*group_.context, [this, next_turn] { asio::post(*group_.context, next_turn); });
 }
 
 /// Sets until when the peer must send the next request, or the rest of one. The time begins anew
@@ -350,7 +338,7 @@ void AcceptedConnection::go_on() {
     no_more_input_ = no_more_input_ || last_bytes_ == 0 || !more_has_come();
     reads_on = reads_on && !no_more_input_;
   }
-  const bool is_last = phase_ == Phase::kClosing || (no_more_input_ && !held_ && !awaits_wake_);
+  const bool is_last = phase_ == Phase::kClosing || (no_more_input_ && !awaits_wake_);
   if (is_last && pending_bytes() == 0 && phase_ != Phase::kLingering) linger();
   if ((reads_on || phase_ == Phase::kLingering) && !reading_) read();
 }
@@ -361,7 +349,7 @@ void AcceptedConnection::go_on() {
 /// closes.
 void AcceptedConnection::bound_memory() {
   const bool has_room = group_.memory.update(counted_bytes_, held_bytes());
-  if (has_room || is_in_reserve_ || phase_ != Phase::kOpen) return;
+  if (has_room || counted_.is_reserve || phase_ != Phase::kOpen) return;
   service_->on_event(ConnectionEvent::kNoMemory);
   const bool owes_reply = awaits_wake_ || !output_.empty() || pending_bytes() != 0;
   if (handler_ == nullptr || owes_reply) return close();
@@ -456,7 +444,7 @@ void AcceptedConnection::close() {
   leaving_.reset();
   if (group_.stopping) ignore_input();
   // Counted before the peer can notice: a client that then connects instead must not be refused.
-  counted_.fetch_sub(1);
+  counted_.count.fetch_sub(1);
   group_.memory.update(counted_bytes_, 0);
   const bool is_in_handshake = tls_ && handler_ == nullptr && phase_ == Phase::kOpen;
   if (is_in_handshake) service_->on_event(ConnectionEvent::kHandshakeFailed);

@@ -25,6 +25,13 @@ namespace sluice {
 /// After the server was told to stop, each connection reads at most this many more bytes.
 inline constexpr std::size_t kLastReadBytes = 64 * 1024;
 
+/// How many connections are open, of those that share a bound.
+struct OpenConnections {
+  std::atomic<std::size_t> count{0};
+  /// They are in the reserve of a service, and are not closed to free memory.
+  const bool is_reserve;
+};
+
 class AcceptedConnection;
 
 /// The connections of one serving thread, and what they share. Used by that thread only.
@@ -84,11 +91,9 @@ struct ConnectionGroup {
 /// Used by its group's thread only. Kept alive by its group, and by the operations under way.
 class AcceptedConnection final : public std::enable_shared_from_this<AcceptedConnection> {
  public:
-  /// `group` outlives it. `is_in_reserve`: it is one of Service::reserve, and is not closed to free
-  /// memory.
+  /// `group` outlives it. It is one of `counted`, until it closes.
   AcceptedConnection(IoSocket socket, ConnectionGroup& group,
-                     std::shared_ptr<const Service> service, std::atomic<std::size_t>& counted,
-                     bool is_in_reserve);
+                     std::shared_ptr<const Service> service, OpenConnections& counted);
 
   /// Joins the group and serves.
   void start();
@@ -116,8 +121,6 @@ class AcceptedConnection final : public std::enable_shared_from_this<AcceptedCon
 
   template <class Step>
   void run(Step step);
-  template <class Task>
-  void post(Task task);
   Wake make_wake();
   void make_handler();
 
@@ -157,8 +160,7 @@ class AcceptedConnection final : public std::enable_shared_from_this<AcceptedCon
 
   ConnectionGroup& group_;
   const std::shared_ptr<const Service> service_;
-  std::atomic<std::size_t>& counted_;
-  const bool is_in_reserve_;
+  OpenConnections& counted_;
   IoSocket socket_;
   // When the peer has read nothing of the pending output for too long, or has not ended its side
   // while the connection lingers; checked by sweep().

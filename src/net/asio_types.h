@@ -20,13 +20,18 @@ using IoSocket =
 using SteadyTimer = boost::asio::basic_waitable_timer<
     std::chrono::steady_clock, boost::asio::wait_traits<std::chrono::steady_clock>, IoExecutor>;
 
-/// The address in digits, without its port; empty for a Unix socket.
-inline std::string numeric_address(const IoSocket::endpoint_type& endpoint) {
-  if (endpoint.protocol().family() == AF_UNIX) return {};
+/// REQUIRES: it is none of a Unix socket.
+inline boost::asio::ip::tcp::endpoint tcp_endpoint(const IoSocket::endpoint_type& endpoint) {
   boost::asio::ip::tcp::endpoint address;
   address.resize(endpoint.size());
   std::memcpy(address.data(), endpoint.data(), endpoint.size());
-  return address.address().to_string();
+  return address;
+}
+
+/// The address in digits, without its port; empty for a Unix socket.
+inline std::string numeric_address(const IoSocket::endpoint_type& endpoint) {
+  if (endpoint.protocol().family() == AF_UNIX) return {};
+  return tcp_endpoint(endpoint).address().to_string();
 }
 
 }  // namespace sluice

@@ -1,7 +1,6 @@
 #include "net/stream_server.h"
 
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -19,7 +18,6 @@
 #include <boost/system/system_error.hpp>
 #include <cassert>
 #include <cerrno>
-#include <cstdint>
 #include <deque>
 #include <filesystem>
 #include <future>
@@ -48,11 +46,6 @@ constexpr int kKeepAliveIdleS = 300;
 
 SocketEndpoint endpoint_of(const Address& address) {
   return asio::ip::tcp::endpoint(asio::ip::make_address(address.host), address.port);
-}
-
-std::uint16_t port_of(const SocketEndpoint& endpoint) {
-  // The port stands at the same place in both families.
-  return ntohs(reinterpret_cast<const sockaddr_in*>(endpoint.data())->sin_port);
 }
 
 void set_option(Acceptor& socket, int level, int name, int value = 1) {
@@ -180,10 +173,10 @@ struct AllConnections {
 
   /// Where a new connection of the service is counted until it is closed. Null if there are too
   /// many.
-  std::atomic<std::size_t>* count_one_of(const Service& service) {
-    const auto fits = [](std::atomic<std::size_t>& counted, std::size_t most) {
-      if (counted.fetch_add(1) < most) return true;
-      counted.fetch_sub(1);
+  OpenConnections* count_one_of(const Service& service) {
+    const auto fits = [](OpenConnections& counted, std::size_t most) {
+      if (counted.count.fetch_add(1) < most) return true;
+      counted.count.fetch_sub(1);
       return false;
     };
     if (service.reserve != 0 && fits(in_reserve, service.reserve)) return &in_reserve;
@@ -191,8 +184,8 @@ struct AllConnections {
   }
 
   const StreamServerOptions options;
-  std::atomic<std::size_t> open{0};  // Without those in the reserve.
-  std::atomic<std::size_t> in_reserve{0};
+  OpenConnections open{.is_reserve = false};
+  OpenConnections in_reserve{.is_reserve = true};
   ClientMemory memory{options.max_bytes};
   /// Each is used by its thread only. The first thread accepts.
   std::deque<ConnectionGroup> groups;
@@ -257,7 +250,7 @@ class Listener {
         return socket;
       }
       Acceptor socket = listen_tcp(context, endpoint_of(address_), shares_port);
-      address_.port = port_of(socket.local_endpoint());
+      address_.port = tcp_endpoint(socket.local_endpoint()).port();
       return socket;
     } catch (const boost::system::system_error& error) {
       throw ListenError(cannot_listen(address_, error.code().message()));
@@ -300,18 +293,17 @@ class Listener {
   // A peer that is one too many is refused here: those that wait for their thread have descriptors,
   // too.
   void hand_over(IoSocket peer, ConnectionGroup& group) {
-    std::atomic<std::size_t>* const counted = all_.count_one_of(*service_);
+    OpenConnections* const counted = all_.count_one_of(*service_);
     if (counted == nullptr) {
       service_->on_event(ConnectionEvent::kRefused);
       if (service_->tls == nullptr) refuse(std::move(peer), service_->refusal);
       return;
     }
-    asio::dispatch(*group.context, [service = service_, &group, counted, peer = std::move(peer),
-                                    is_in_reserve = counted == &all_.in_reserve]() mutable {
-      std::make_shared<AcceptedConnection>(std::move(peer), group, std::move(service), *counted,
-                                           is_in_reserve)
-          ->start();
-    });
+    asio::dispatch(
+        *group.context, [service = service_, &group, counted, peer = std::move(peer)]() mutable {
+          std::make_shared<AcceptedConnection>(std::move(peer), group, std::move(service), *counted)
+              ->start();
+        });
   }
 
   std::shared_ptr<const Service> service_;
