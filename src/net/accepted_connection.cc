@@ -235,7 +235,7 @@ void AcceptedConnection::end_if_overdue(SteadyTimer::time_point now) {
   }
   if (phase_ != Phase::kOpen) return;
   if (login_deadline_ <= now) {  // Whatever the peer has sent or not read instead.
-    handler_->on_login_timeout();
+    service_->on_event(ConnectionEvent::kNoLogin);
     return close();
   }
   if (deadline_ > now || awaits_wake_ || held_) return;

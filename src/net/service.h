@@ -19,6 +19,7 @@ enum class ConnectionEvent : std::uint8_t {
   kHandshakeFailed,  ///< The peers did not agree on TLS, or took too long.
   kIdle,             ///< The peer did not begin a request in time (StreamTimeouts::idle).
   kHalfRequest,      ///< It did not send the rest of one in time (StreamTimeouts::request).
+  kNoLogin,          ///< It did not log in in time (StreamTimeouts::login).
   kUnread,           ///< It did not read its replies in time (ConnectionLimits::stuck_timeout).
   kNoMemory,         ///< It held much, and all together too much (StreamServer::set_max_bytes()).
 };

@@ -55,9 +55,6 @@ class StreamHandler {
   /// Whether the peer must log in before it is served: it has not yet, has logged out, or has lost
   /// its rights. Called about once a second, and more often while it must.
   virtual bool awaits_login() { return false; }
-  /// The peer has not logged in in time (StreamTimeouts::login). The connection is closed
-  /// afterwards.
-  virtual void on_login_timeout() {}
 };
 
 /// How long a connection waits for its peer. A timeout may end up to two seconds late.

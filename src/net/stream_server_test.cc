@@ -55,8 +55,7 @@ TEST_F(StreamServerTest, TellsWhatAPeerDidNotDo) {
 /// Lines as LineHandler; the line "login" says who the peer is, until the line "logout".
 class LoginHandler final : public CountingLineHandler {
  public:
-  LoginHandler(std::atomic<std::size_t>& answered_bytes, std::atomic<int>& timeouts)
-      : CountingLineHandler(answered_bytes), timeouts_(timeouts) {}
+  using CountingLineHandler::CountingLineHandler;
 
   Progress on_data(std::string_view input, std::string& output) override {
     if (input.starts_with("login\n")) awaits_login_ = false;
@@ -64,18 +63,19 @@ class LoginHandler final : public CountingLineHandler {
     return CountingLineHandler::on_data(input, output);
   }
   bool awaits_login() override { return awaits_login_; }
-  void on_login_timeout() override { ++timeouts_; }
 
  private:
-  std::atomic<int>& timeouts_;
   bool awaits_login_ = true;
 };
 
 class LoginTest : public StreamServerFixture {
  protected:
   void listen(milliseconds sweep_interval) {
-    Service service = line_service(handlers_of<LoginHandler>(answered_bytes_, timeouts_));
+    Service service = line_service(handlers_of<LoginHandler>(answered_bytes_));
     service.timeouts.login = kTimeToLogIn;
+    service.on_event = [this](ConnectionEvent why) {
+      timeouts_ += why == ConnectionEvent::kNoLogin ? 1 : 0;
+    };
     StreamServerFixture::listen({service}, {.limits = {.max_pending_bytes = std::size_t{64} << 20,
                                                        .sweep_interval = sweep_interval}});
   }

@@ -38,6 +38,8 @@ std::atomic<std::uint64_t>& counter_of(ProtocolCounters& counters, ConnectionEve
       return counters.timed_out_idle;
     case ConnectionEvent::kHalfRequest:
       return counters.timed_out_requests;
+    case ConnectionEvent::kNoLogin:
+      return counters.login_timeouts;
     case ConnectionEvent::kNoMemory:
       return counters.without_room;
     case ConnectionEvent::kUnread:

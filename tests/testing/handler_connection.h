@@ -36,11 +36,8 @@ class HandlerConnection {
   }
   std::size_t held_bytes() const { return handler_->held_bytes(); }
 
-  /// The peer has not said who it is in time, unless it did.
-  bool ends_for_login() {
-    if (handler_->awaits_login()) handler_->on_login_timeout();
-    return handler_->awaits_login();
-  }
+  /// Whether it is closed once the time to log in has passed.
+  bool ends_for_login() { return handler_->awaits_login(); }
 
   StreamHandler::Progress progress;
 

@@ -35,7 +35,6 @@ class Handler final : public StreamHandler {
     peer_.access.update();
     return !has_sent_token_ && !peer_.access.identity().is_known;
   }
-  void on_login_timeout() override { ++thread_->counters.login_timeouts; }
 
  private:
   Progress run_requests(std::string_view input, std::string& output);

@@ -41,7 +41,6 @@ class Handler final : public StreamHandler {
     update_access();
     return !peer_.access.identity().is_known;
   }
-  void on_login_timeout() override { ++thread_->counters.login_timeouts; }
 
  private:
   void update_access() {
