@@ -3,12 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <chrono>
 #include <deque>
 #include <memory>
 #include <string>
-#include <thread>
 
+#include "servers/await.h"
 #include "testing/line_server.h"
 
 namespace sluice {
@@ -51,10 +50,8 @@ class ClientMemoryTest : public StreamServerFixture {
     listen({service}, {.max_bytes = kMostHeld});
   }
 
-  bool await_refused(int least) const {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-    while (refused_ < least && std::chrono::steady_clock::now() < end) std::this_thread::yield();
-    return refused_ >= least;
+  void await_refused(int least) const {
+    servers::await("refusals", [&] { return refused_ >= least; });
   }
 
   std::atomic<int> refused_ = 0;
@@ -71,7 +68,7 @@ TEST_F(ClientMemoryTest, RefusesSomeOfThoseWhoseRequestsAreLongAndDoNotEnd) {
     ASSERT_TRUE(clients.emplace_back(address()).send(line));
   }
   server_->start();
-  ASSERT_TRUE(await_refused(kClients - kMostServed));
+  await_refused(kClients - kMostServed);
   EXPECT_TRUE(Client(address()).echoes("others are served\n"));
   int served = 0;
   for (Client& client : clients) {
@@ -110,7 +107,7 @@ TEST_F(ClientMemoryTest, ClosesAtOnceWhereRepliesAreNotRead) {
   server_->start();
   Client client(address(), 4096);
   ASSERT_TRUE(client.send("big 5000000\n"));
-  ASSERT_TRUE(await_refused(1));
+  await_refused(1);
   const std::string reply = client.read_all();
   EXPECT_LT(reply.size(), 5'000'000U);
   EXPECT_EQ(reply.find_first_not_of('x'), std::string::npos);

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <boost/asio/ssl/context.hpp>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -22,6 +23,7 @@
 #include <string_view>
 #include <vector>
 
+#include "net/tls_client.h"
 #include "servers/certificates.h"
 #include "testing/error_of.h"
 #include "testing/line_server.h"
@@ -44,7 +46,10 @@ class TlsTestClient {
   };
 
   TlsTestClient(const Address& address, Options options)
-      : context_(make_context(options)), client_(address), ssl_(SSL_new(context_.get()), SSL_free) {
+      : ssl_(SSL_new(context(options)->native_handle()), SSL_free), client_(address) {
+    SSL_set_min_proto_version(ssl_.get(), options.version);
+    SSL_set_max_proto_version(ssl_.get(), options.version);
+    SSL_clear_options(ssl_.get(), SSL_OP_IGNORE_UNEXPECTED_EOF);  // See read_all().
     SSL_set_fd(ssl_.get(), client_.fd());
     if (options.session != nullptr) SSL_set_session(ssl_.get(), options.session);
     SSL_connect(ssl_.get());
@@ -97,25 +102,18 @@ class TlsTestClient {
   Client& below() { return client_; }
 
  private:
-  using Context = std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)>;
-
-  static Context make_context(const Options& options) {
-    Context made(SSL_CTX_new(TLS_client_method()), SSL_CTX_free);
-    SSL_CTX* const context = made.get();
-    SSL_CTX_set_min_proto_version(context, options.version);
-    SSL_CTX_set_max_proto_version(context, options.version);
-    SSL_CTX_load_verify_file(context, certificates().ca.c_str());
-    SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
+  static std::shared_ptr<boost::asio::ssl::context> context(const Options& options) {
+    TlsOptions files{.ca_file = certificates().ca};
     if (options.has_certificate) {
-      SSL_CTX_use_certificate_file(context, certificates().client.c_str(), SSL_FILETYPE_PEM);
-      SSL_CTX_use_PrivateKey_file(context, certificates().client_key.c_str(), SSL_FILETYPE_PEM);
+      files.certificate_file = certificates().client;
+      files.key_file = certificates().client_key;
     }
-    return made;
+    return TlsContext(files).current();
   }
 
-  Context context_;  // First: once it is connected, the server's time for the handshake runs.
-  Client client_;
+  // First: once the client is connected, the server's time for the handshake runs.
   std::unique_ptr<SSL, decltype(&SSL_free)> ssl_;
+  Client client_;
 };
 
 TlsServerFiles server_files() {
