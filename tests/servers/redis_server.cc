@@ -28,8 +28,7 @@ void RedisServer::write_config() const {
     const Certificates& made = certificates();
     file << "tls-cert-file " << made.server.native() << "\ntls-key-file "
          << made.server_key.native() << "\ntls-ca-cert-file " << made.ca.native()
-         << "\ntls-auth-clients " << (options_.client_certificates ? "yes" : "optional")
-         << "\ntls-replication yes\ntls-cluster yes\n";
+         << "\ntls-auth-clients optional\ntls-replication yes\ntls-cluster yes\n";
   }
   if (!options_.password.empty()) {
     file << "requirepass " << options_.password << "\nmasterauth " << options_.password << '\n';

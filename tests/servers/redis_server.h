@@ -18,8 +18,6 @@ struct RedisOptions {
   /// The port requires TLS, with the certificates of certificates(); the server also uses TLS to
   /// other servers.
   bool tls = false;
-  /// With `tls`: clients must have a certificate of the authority.
-  bool client_certificates = false;
   /// Run as a sentinel.
   bool sentinel = false;
   /// 0 for any free port.

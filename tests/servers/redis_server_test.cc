@@ -4,13 +4,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
 
 #include "servers/await.h"
-#include "servers/certificates.h"
 
 namespace sluice::servers {
 namespace {
@@ -21,14 +19,6 @@ std::string process_state(pid_t process) {
   std::string pid, name, state;
   file >> pid >> name >> state;
   return state;
-}
-
-TEST(RedisServer, ClientsNeedCertificatesIfToldSo) {
-  RedisServer server({.tls = true, .client_certificates = true});
-  const std::string ask = "redis-cli -h 127.0.0.1 -p " + std::to_string(server.port()) +
-                          " --tls --cacert " + certificates().ca.native() + " SET k stranger";
-  EXPECT_NE(std::system((ask + " >/dev/null 2>&1").c_str()), 0);
-  EXPECT_EQ(server.command({"GET", "k"}), "(nil)");
 }
 
 TEST(RedisServer, DiesWithTheProcessThatStartedIt) {

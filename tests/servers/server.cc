@@ -8,8 +8,6 @@
 
 #include <chrono>
 #include <exception>
-#include <fstream>
-#include <sstream>
 #include <stdexcept>
 #include <thread>
 #include <utility>
@@ -21,10 +19,6 @@ namespace sluice::servers {
 namespace {
 
 constexpr std::chrono::milliseconds kPause{5};
-
-std::filesystem::path log_of(const std::filesystem::path& folder) {
-  return folder / "log";
-}
 
 // Runs between fork and exec in the child of a program with threads, so it must not allocate.
 [[noreturn]] void become(char** words, int output, pid_t parent) {
@@ -47,12 +41,6 @@ Server::~Server() {
   kill();
 }
 
-std::string Server::log() const {
-  std::ostringstream text;
-  text << std::ifstream(log_of(folder())).rdbuf();
-  return text.str();
-}
-
 void Server::start(std::vector<std::string> command) {
   command_ = std::move(command);
   launch();
@@ -67,7 +55,7 @@ void Server::restart() {
 
 void Server::launch() {
   const UniqueFd output(
-      ::open(log_of(folder()).c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+      ::open(folder_.path("log").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
   if (!output) fail("cannot write its log");
   std::vector<char*> words;
   for (std::string& word : command_) words.push_back(word.data());
@@ -99,19 +87,6 @@ bool Server::has_ended() {
   return pid_ <= 0;
 }
 
-void Server::stop() {
-  if (pid_ <= 0) return;
-  ::kill(pid_, SIGTERM);
-  const auto deadline = std::chrono::steady_clock::now() + kPatience;
-  while (!has_ended()) {
-    if (std::chrono::steady_clock::now() > deadline) {
-      kill();
-      fail("does not end on SIGTERM");
-    }
-    std::this_thread::sleep_for(kPause);
-  }
-}
-
 void Server::kill() {
   if (pid_ <= 0) return;
   ::kill(pid_, SIGKILL);
@@ -137,7 +112,7 @@ void Server::resume() {
 
 void Server::fail(const std::string& what) const {
   throw std::runtime_error(command_.front() + " on 127.0.0.1:" + std::to_string(port_) + " " +
-                           what + "\n" + log());
+                           what + "\n" + folder_.read("log"));
 }
 
 }  // namespace sluice::servers

@@ -26,11 +26,7 @@ class Server {
   /// -1 while it is not running.
   pid_t pid() const { return pid_; }
   const std::filesystem::path& folder() const { return folder_.path(); }
-  /// The output of the program, in all its runs.
-  std::string log() const;
 
-  /// Asks it to end (SIGTERM), and waits until it has.
-  void stop();
   /// Kills it (SIGKILL).
   void kill();
   /// Suspends it (SIGSTOP): the system accepts connections, but the server does not answer.

@@ -143,7 +143,7 @@ TEST(Sweep, EndsAtOnceWhereAServerIsGone) {
 
 TEST(Sweep, EndsWhereNoServerHasEverAnswered) {
   RedisServer server;
-  server.stop();
+  server.kill();
   Limited limited(virtual_options(server.port()), "fixed_window 5/1s");
   EXPECT_THROW(limited.check("k"), StoreError);
 }
