@@ -14,8 +14,8 @@ import subprocess
 import tempfile
 import unittest
 
-from harness import (ROOT, Connection, Process, exchange, free_port, read_text, unit_command,
-                     unit_settings, write_text)
+from harness import (ROOT, Connection, Process, SystemTest, exchange, free_port, read_text,
+                     unit_command, unit_settings, write_text)
 from tests.docs.links import dangling_links
 
 CXX = os.environ.get("CXX", "g++")
@@ -46,13 +46,8 @@ def make(*arguments):
     return run("make", "-s", "-C", ROOT, *arguments, umask=0o077)
 
 
-class Elsewhere(unittest.TestCase):
+class Elsewhere(SystemTest):
     """The folder of another project, and the commands of its developer."""
-
-    def temporary_folder(self):
-        folder = tempfile.mkdtemp(prefix="sluice-install-")
-        self.addCleanup(shutil.rmtree, folder)
-        return folder
 
     def example(self):
         """A copy of the example, outside the project."""

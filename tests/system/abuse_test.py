@@ -159,6 +159,11 @@ class AbuseTest(SystemTest):
     def say(self, *figures):
         print(f"{self._testMethodName}: " + ", ".join(figures), flush=True)
 
+    def expect_growth(self, server, before, most_mib, *figures):
+        grown = server.resident_mib() - before
+        self.say(f"{grown:.0f} MiB for them", *figures)
+        self.assertLessEqual(grown, most_mib)
+
     def expect_polite_service(self, polite, what, abuse, look=lambda abuser: None):
         """Alternates: the client alone, then beside the Abuser that `abuse` makes. `what` names it;
         `look` looks at the server during the last round."""
@@ -191,12 +196,10 @@ class AbuseTest(SystemTest):
         def look(_):
             # The system accepts connections before the server does.
             await_true("all are served", lambda: total("sluice_connections") == IDLE)
-            after = server.resident_mib()
             refused = total("sluice_connections_refused_total")
-            self.say(f"{after - before:.0f} MiB for them", f"{refused:.0f} refused")
+            self.expect_growth(server, before, 120, f"{refused:.0f} refused")
             # The polite client and the page of metrics had connected before.
             self.assertGreaterEqual(refused, 2)
-            self.assertLessEqual(after - before, 120)
 
         self.expect_polite_service(
             Polite(self, server), f"{IDLE} idle connections",
@@ -208,11 +211,10 @@ class AbuseTest(SystemTest):
         before = server.resident_mib()
 
         def look(_):
-            self.assertLessEqual(server.resident_mib() - before, 60)
+            self.expect_growth(server, before, 60)
             labels = 'protocol="http",reason="request"'
             await_true("timeouts", lambda: server.metric(
                 "sluice_connections_timed_out_total", labels) >= 300)
-            self.say(f"{server.resident_mib() - before:.0f} MiB for them", "all closed and counted")
 
         self.expect_polite_service(Polite(self, server), "300 requests that never end",
                                    lambda: Abuser(300, never_end, server.http, 300), look)
@@ -222,10 +224,8 @@ class AbuseTest(SystemTest):
         before = server.resident_mib()
 
         def look(_):
-            after = server.resident_mib()
-            self.say(f"{after - before:.0f} MiB for them")
             # 1 MiB of output each, and one batch of replies.
-            self.assertLessEqual(after - before, 40 * 1.5 + 20)
+            self.expect_growth(server, before, 40 * 1.5 + 20)
 
         self.expect_polite_service(Polite(self, server), "40 readers that never read",
                                    lambda: Abuser(40, never_read, server.address, 40), look)
@@ -239,10 +239,8 @@ class AbuseTest(SystemTest):
         before = server.resident_mib()
 
         def look(_):
-            after = server.resident_mib()
             refused = server.metric("sluice_connections_without_room_total", 'protocol="http"')
-            self.say(f"{after - before:.0f} MiB for them", f"{refused:.0f} refused")
-            self.assertLessEqual(after - before, 56)
+            self.expect_growth(server, before, 56, f"{refused:.0f} refused")
             self.assertGreaterEqual(refused, 150)
             self.assertEqual(server.output().count("connections are closed that hold much"), 1)
 

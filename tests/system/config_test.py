@@ -188,10 +188,8 @@ class ServeConfig(SystemTest):
             self.assertEqual(connection.ask("SLUICE.CHECK", "login", "k")[:3], [1, 5, 4])
 
     def test_named_limits_only(self):
-        port = free_port()
-        self.serve(f"listen: {{resp: '127.0.0.1:{port}'}}\nexpressions: no\n"
-                   "limits: {login: sliding_log 5/10m}\n")
-        with Connection(("127.0.0.1", port)) as connection:
+        server = self.serve_file("expressions: no\nlimits: {login: sliding_log 5/10m}\n")
+        with Connection(server.address) as connection:
             self.assertEqual(connection.ask("SLUICE.CHECK", "login", "k")[0], 1)
             for words in (("SLUICE.CHECK", "sliding_log 5/10m", "k"), ("CL.THROTTLE", "k", 1, 1, 1),
                           ("THROTTLE", "k", 1, 1, 1),
@@ -202,23 +200,21 @@ class ServeConfig(SystemTest):
             self.assertIn("no limit is named 'logn'", str(unknown))
 
     def test_overrides_and_dry_run(self):
-        port, http = free_port(), free_port()
-        self.serve(f"""
-listen: {{resp: '127.0.0.1:{port}', http: ['127.0.0.1:{http}']}}
+        server = self.serve_file("""
 limits:
   api:
     limit: token_bucket 3/1h
     overrides:
-      - {{key: "customer:*", limit: sliding_log 5/1h}}
-      - {{key: "customer:7", limit: token_bucket 9/1h}}
-      - {{key: "internal:*", unlimited: true}}
-      - {{key: "banned:*", deny: true}}
-  trial: {{limit: token_bucket 1/1h, dry_run: true}}
-  jobs: {{limit: concurrency 1, overrides: [{{key: free, unlimited: yes}}]}}
-  tried: {{limit: concurrency 1 lease=1m, dry_run: true,
-           overrides: [{{key: big, limit: concurrency 1 lease=5m}}]}}
-""")
-        with Connection(("127.0.0.1", port)) as connection:
+      - {key: "customer:*", limit: sliding_log 5/1h}
+      - {key: "customer:7", limit: token_bucket 9/1h}
+      - {key: "internal:*", unlimited: true}
+      - {key: "banned:*", deny: true}
+  trial: {limit: token_bucket 1/1h, dry_run: true}
+  jobs: {limit: concurrency 1, overrides: [{key: free, unlimited: yes}]}
+  tried: {limit: concurrency 1 lease=1m, dry_run: true,
+           overrides: [{key: big, limit: concurrency 1 lease=5m}]}
+""", http=True)
+        with Connection(server.address) as connection:
             check = lambda *words: connection.ask("SLUICE.CHECK", *words)
             self.assertEqual(check("api", "customer:7")[:3], [1, 9, 8])
             self.assertEqual(check("api", "customer:8")[:3], [1, 5, 4])
@@ -237,7 +233,7 @@ limits:
             self.assertIn("\r\nallowed_override:2\r\n", connection.ask("INFO", "sluice"))
 
         def ask(path, **body):
-            status, headers, reply = post(http, path, body)
+            status, headers, reply = post(server.http[1], path, body)
             return status, reply, [name for name in headers if name.startswith("ratelimit")]
 
         status, decision, headers = ask("/v1/check", limit="api", key="customer:7")
@@ -296,9 +292,8 @@ limits:
 
     def test_drain(self):
         """A peer that reads nothing delays the end by the drain at most."""
-        port = free_port()
-        server = self.serve(f"listen: {{resp: '127.0.0.1:{port}'}}\ndrain: 0s\n")
-        with Connection(("127.0.0.1", port)) as connection:
+        server = self.serve_file("drain: 0s\n")
+        with Connection(server.address) as connection:
             self.assertEqual(connection.ask("PING"), "PONG")
             server.signal(signal.SIGTERM)
             self.assertEqual(server.wait(), 0)

@@ -7,7 +7,7 @@ import pty
 import subprocess
 import urllib.parse
 
-from harness import PATIENCE_S, Connection, SystemTest, exchange, free_port, read_terminal
+from harness import PATIENCE_S, Connection, SystemTest, exchange, read_terminal
 
 KEYS = (b"\x1b[31mred\x1b]0;title\x07", b"line\r\nforged: yes\n", b'quote"back\\slash',
         b"{limit=\"x\"} 1\n# HELP", b"\x00\x01\x7f\x08", b"invalid \xff\xfe\xc3", b"\xc2\x9b31m C1",
@@ -24,13 +24,10 @@ def is_unsafe(character):
 
 class Escaping(SystemTest):
     def setUp(self):
-        self.resp, self.http = free_port(), free_port()
-        path = self.write_file("sluice.yaml", f"""
-listen: {{resp: '127.0.0.1:{self.resp}', http: '127.0.0.1:{self.http}'}}
+        self.server = self.serve_file(f"""
 log: {{format: text, level: info}}
 limits: {{login: {LIMIT}, api: {{limit: {LIMIT}, key: '{{header:X-Key}}'}}}}
-""")
-        self.server = self.run_serve("--config", path)
+""", http=True)
 
     def assert_safe(self, data):
         text = data if isinstance(data, str) else data.decode()  # Raises where it is not UTF-8.
@@ -38,7 +35,7 @@ limits: {{login: {LIMIT}, api: {{limit: {LIMIT}, key: '{{header:X-Key}}'}}}}
 
     def exchange(self, head, body=b""):
         """The bytes of the response to a request of HTTP."""
-        return exchange(("127.0.0.1", self.http), head + b" HTTP/1.1\r\nHost: localhost\r\n"
+        return exchange(self.server.http, head + b" HTTP/1.1\r\nHost: localhost\r\n"
                         b"Connection: close\r\nContent-Type: application/json\r\n"
                         b"Content-Length: %d\r\n\r\n" % len(body) + body)
 
@@ -50,7 +47,7 @@ limits: {{login: {LIMIT}, api: {{limit: {LIMIT}, key: '{{header:X-Key}}'}}}}
     def send_all(self):
         """Sends each key in each way, twice, so that it is denied. Errors must be safe as well."""
         for key in KEYS * 2:
-            with Connection(("127.0.0.1", self.resp)) as connection:
+            with Connection(self.server.address) as connection:
                 self.assertEqual(len(connection.ask("SLUICE.CHECK", "login", key)), 6)
                 for words in ((key, key), ("SLUICE.CHECK", key, key), ("SLUICE.TOP", key),
                               ("SLUICE.CHECK", b"token_bucket " + key, "k"), ("AUTH", key, key),
@@ -77,13 +74,13 @@ limits: {{login: {LIMIT}, api: {{limit: {LIMIT}, key: '{{header:X-Key}}'}}}}
 
     def test_no_output_has_a_key_as_it_is(self):
         self.send_all()
-        with Connection(("127.0.0.1", self.resp)) as connection:
+        with Connection(self.server.address) as connection:
             # Of a bulk string the length is told, so that it is the key's very bytes.
             connection.send(b"SLUICE.TOP login 1000\r\nQUIT\r\n")
             top = connection.read_all()
             for key in KEYS:
                 self.assertIn(b"$%d\r\n%s\r\n" % (len(key), key), top)
-        with Connection(("127.0.0.1", self.resp)) as connection:
+        with Connection(self.server.address) as connection:
             for words in (("CLIENT", "LIST"), ("CLIENT", "INFO"), ("INFO", "all")):
                 self.assert_safe(connection.ask(*words))
             # Connections that were closed a moment ago may still be listed.
@@ -102,8 +99,8 @@ limits: {{login: {LIMIT}, api: {{limit: {LIMIT}, key: '{{header:X-Key}}'}}}}
     def test_redis_cli_on_a_terminal(self):
         self.send_all()
         ours, theirs = pty.openpty()
-        command = subprocess.Popen(["redis-cli", "-p", str(self.resp), "SLUICE.TOP", "login"],
-                                   stdin=theirs, stdout=theirs, stderr=theirs)
+        words = ("redis-cli", "-p", str(self.server.port), "SLUICE.TOP", "login")
+        command = subprocess.Popen(words, stdin=theirs, stdout=theirs, stderr=theirs)
         os.close(theirs)
         shown = read_terminal(ours)
         command.wait(PATIENCE_S)

@@ -462,6 +462,11 @@ class SystemTest(unittest.TestCase):
         self.assertEqual(result.stderr.count("\n"), 1, f"not one sentence: {result.stderr}")
         return result.stderr
 
+    def serve_file(self, text, *arguments, **options):
+        """A Server with this text as its file, which is stopped when the test ends."""
+        path = self.write_file("sluice.yaml", text)
+        return self.enterContext(Server("--config", path, *arguments, **options))
+
     def run_serve(self, *arguments):
         """`sluice serve` with no other arguments than these, which is stopped when the test ends.
         Returns it once it serves."""

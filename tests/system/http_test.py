@@ -2,7 +2,7 @@
 
 import json
 
-from harness import Connection, Server, SystemTest, exchange, run
+from harness import Connection, SystemTest, exchange, run
 
 LIMITS = """limits:
   login: sliding_log 5/10m
@@ -25,8 +25,7 @@ def statuses(replies):
 
 class HttpTest(SystemTest):
     def setUp(self):
-        self.server = self.enterContext(
-            Server("--limits", self.write_file("limits.yaml", LIMITS), http=True))
+        self.server = self.serve_file(LIMITS, http=True)
         self.address, self.url = self.server.http, self.server.url
 
     def curl(self, path, *options, body=None):

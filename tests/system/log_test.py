@@ -132,8 +132,7 @@ class LogTest(SystemTest):
     def test_the_store_is_lost_and_back(self):
         with RedisServer() as redis:
             url = redis.url + "?deadline=5s"  # Else there may be an event of late answers, too.
-            file = self.write_file("sluice.yaml", FILE)
-            server = self.enterContext(Server("--store", url, "--config", file))
+            server = self.serve_file(FILE, "--store", url)
             connection = self.enterContext(Connection(server.address))
             await_true("up", lambda: "store_state:up\r\n" in connection.ask("INFO", "sluice"))
             connection.ask("SLUICE.CHECK", "fixed_window 1000/1d", "a")
@@ -159,9 +158,9 @@ class LogTest(SystemTest):
                               (["serving"] + once, ["serving"] + 2 * once))
 
     def test_slow_decisions_have_lines_but_not_each(self):
-        file = self.write_file("sluice.yaml", "log: {format: json, slow: 1us}\n"
-                               "limits: {a: fixed_window 5/1m}\n")
-        with RedisServer() as redis, Server("--config", file, "--store", redis.url) as server:
+        with RedisServer() as redis:
+            server = self.serve_file("log: {format: json, slow: 1us}\n"
+                                     "limits: {a: fixed_window 5/1m}\n", "--store", redis.url)
             self.await_event(server, "serving")
             with Connection(server.address) as connection:
                 for _ in range(100):
@@ -179,26 +178,25 @@ class LogTest(SystemTest):
 
     def test_a_full_store(self):
         store = "memory:?max_bytes=1048576"
-        file = self.write_file("sluice.yaml", FILE)
-        with Server("--store", store, "--config", file) as server:
-            with Connection(server.address) as connection:
-                self.assertIn("\r\nstore_state:up\r\nround_trip_p50_usec:0\r\n"
-                              "round_trip_p99_usec:0\r\nevicted_keys:0\r\nwithout_room:0\r\n",
-                              connection.ask("INFO", "sluice"))
-                for limit in (b"token_bucket 2/1h", b"token_bucket 1/1h"):
-                    for i in range(0, 60_000, 1000):
-                        connection.send(b"".join(b"SLUICE.CHECK '%s' %d\r\n" % (limit, key)
-                                                 for key in range(i, i + 1000)))
-                        for _ in range(1000):
-                            connection.read()
-                self.assertRegex(connection.ask("INFO", "sluice"),
-                                 r"\r\nevicted_keys:[1-9]\d*\r\nwithout_room:[1-9]\d*\r\n")
-            self.await_event(server, "store_full")
-            self.assertIn(f"the store {store} is full: ", self.message(server, "store_full"))
-            server.signal(signal.SIGUSR1)
-            self.await_event(server, "no_snapshot_file")
-            self.assertEqual(self.events(server.output()),
-                             ["serving", "store_full", "no_snapshot_file"])
+        server = self.serve_file(FILE, "--store", store)
+        with Connection(server.address) as connection:
+            self.assertIn("\r\nstore_state:up\r\nround_trip_p50_usec:0\r\n"
+                          "round_trip_p99_usec:0\r\nevicted_keys:0\r\nwithout_room:0\r\n",
+                          connection.ask("INFO", "sluice"))
+            for limit in (b"token_bucket 2/1h", b"token_bucket 1/1h"):
+                for i in range(0, 60_000, 1000):
+                    connection.send(b"".join(b"SLUICE.CHECK '%s' %d\r\n" % (limit, key)
+                                             for key in range(i, i + 1000)))
+                    for _ in range(1000):
+                        connection.read()
+            self.assertRegex(connection.ask("INFO", "sluice"),
+                             r"\r\nevicted_keys:[1-9]\d*\r\nwithout_room:[1-9]\d*\r\n")
+        self.await_event(server, "store_full")
+        self.assertIn(f"the store {store} is full: ", self.message(server, "store_full"))
+        server.signal(signal.SIGUSR1)
+        self.await_event(server, "no_snapshot_file")
+        self.assertEqual(self.events(server.output()),
+                         ["serving", "store_full", "no_snapshot_file"])
 
     def test_why_a_store_does_not_answer_at_the_start(self):
         port = free_port()

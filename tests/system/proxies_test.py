@@ -10,8 +10,8 @@ import socket
 import threading
 import time
 
-from harness import (ROOT, Process, Server, SystemTest, await_true, free_port, new_token, post,
-                     read_text, request, write_text)
+from harness import (ROOT, Process, SystemTest, await_true, free_port, new_token, post, read_text,
+                     request, write_text)
 
 PAGE = os.path.join(ROOT, "docs", "proxies.md")
 # A file of the page: a fence whose first line is a comment with its name.
@@ -93,8 +93,7 @@ class Page(SystemTest):
         stopped, it does not wait for what the proxy will ask next."""
         text = self.with_ports(text or self.files["sluice.yaml"]) + "drain: 0s\n"
         address = f"127.0.0.1:{self.ports['8080']}"
-        server = self.enterContext(
-            Server("--http", address, "--config", self.write_file("sluice.yaml", text)))
+        server = self.serve_file(text, "--http", address)
         self.addCleanup(server.signal, signal.SIGCONT)
         server.await_listening(("127.0.0.1", self.ports["8080"]))
         return server
