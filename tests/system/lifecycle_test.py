@@ -101,13 +101,10 @@ class Listening(SystemTest):
 
 
 class Stopping(SystemTest):
-    def drain(self, duration):
-        """The arguments of a server that stops within so long."""
-        return "--config", self.write_file("sluice.yaml", f"drain: {duration}\n")
-
     def test_signals_end_it_with_0(self):
         for number in (signal.SIGTERM, signal.SIGINT):
-            with Server(*self.drain("500ms")) as server, Connection(server.address) as connection:
+            server = self.serve_file("drain: 500ms\n")
+            with Connection(server.address) as connection:
                 self.assertEqual(connection.ask("PING"), "PONG")
                 server.signal(number)
                 self.assertEqual(server.wait(), 0, server.output())
@@ -115,7 +112,7 @@ class Stopping(SystemTest):
     def test_clients_are_told_and_closed_after_their_replies(self):
         readyz = b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n"
         draining = b'{"status":"draining"}'
-        with Server(*self.drain("30s"), http=True) as server, \
+        with self.serve_file("drain: 30s\n", http=True) as server, \
                 Connection(server.address) as idle, Connection(server.http) as kept:
             self.assertEqual(idle.ask("PING"), "PONG")
             kept.send(readyz)
@@ -135,7 +132,7 @@ class Stopping(SystemTest):
             self.assertLess(time.monotonic() - start, PATIENCE_S)
 
     def test_silent_clients_are_waited_for_half_of_the_time(self):
-        with Server(*self.drain("1s")) as server, Connection(server.address) as idle:
+        with self.serve_file("drain: 1s\n") as server, Connection(server.address) as idle:
             self.assertEqual(idle.ask("PING"), "PONG")
             start = time.monotonic()
             server.signal(signal.SIGTERM)
@@ -164,7 +161,7 @@ class Stopping(SystemTest):
             self.assertEqual((len(numbers), numbers[-1]), (6, b""))
 
     def test_what_arrived_before_the_signal_is_answered(self):
-        with Server(*self.drain("1s")) as server, Connection(server.address) as connection:
+        with self.serve_file("drain: 1s\n") as server, Connection(server.address) as connection:
             self.assertEqual(connection.ask("PING"), "PONG")
             server.signal(signal.SIGSTOP)
             connection.send(command("CL.THROTTLE", "before", 99, 1, 3600) * 50)
@@ -180,7 +177,7 @@ class Stopping(SystemTest):
         path = os.path.join(self.temporary_folder(), "sluice.sock")
         for unix in (None, path):
             with self.subTest(unix), \
-                    Server("--threads", "2", *self.drain("30s"), unix=unix) as server:
+                    self.serve_file("drain: 30s\n", "--threads", "2", unix=unix) as server:
                 server.signal(signal.SIGSTOP)
                 waiting = [Connection(server.address) for _ in range(300)]
                 for connection in waiting:
@@ -206,7 +203,7 @@ class Stopping(SystemTest):
     def read_slowly(self):
         """What a peer receives while the server stops, None after a reset; and the longest time
         between two reads."""
-        with Server("--threads", "1", *self.drain("3s")) as server, \
+        with self.serve_file("drain: 3s\n", "--threads", "1") as server, \
                 Connection(server.address) as slow:
             slow.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 * 1024)
             slow.socket.setblocking(False)

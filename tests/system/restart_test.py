@@ -6,7 +6,7 @@ import re
 import resource
 import signal
 
-from harness import Connection, Server, SystemTest, await_true, free_port, request
+from harness import Connection, SystemTest, await_true, free_port, request
 
 
 class Restart(SystemTest):
@@ -14,8 +14,8 @@ class Restart(SystemTest):
         self.path = os.path.join(self.temporary_folder(), "snapshot")
 
     def serve(self, *arguments, limits="{}", **options):
-        config = self.write_file("sluice.yaml", f"drain: 0s\nlimits: {limits}\n")
-        return Server("--snapshot", self.path, "--config", config, *arguments, **options)
+        return self.serve_file(f"drain: 0s\nlimits: {limits}\n", "--snapshot", self.path,
+                               *arguments, **options)
 
     def serve_refusal(self, *arguments):
         return self.refusal("serve", "--resp", f"127.0.0.1:{free_port()}", *arguments)
