@@ -5,7 +5,7 @@ import os
 import urllib.parse
 import urllib.request
 
-from harness import Connection, Process, Server, SystemTest, await_true, free_port, request, run
+from harness import Connection, Process, SystemTest, await_true, free_port, request, run
 
 LIMITS = "limits:\n  login: sliding_log 5/1h\n  api: sliding_log 5/1h\n"
 CONFIG = """
@@ -18,14 +18,7 @@ scrape_configs:
 
 class MetricsTest(SystemTest):
     def setUp(self):
-        self.server = Server("--limits", self.write_file("limits.yaml", LIMITS), http=True)
-        self.addCleanup(self.server.stop)
-        self.port = self.server.http[1]
-
-    def metrics(self):
-        _, headers, text = request(self.port, "GET", "/metrics")
-        self.assertEqual(headers["content-type"], "text/plain; version=0.0.4; charset=utf-8")
-        return text.decode()
+        self.server = self.serve_file(LIMITS, http=True)
 
     def use(self):
         """Seven requests of one key, two of which are denied, and one of an expression."""
@@ -37,20 +30,22 @@ class MetricsTest(SystemTest):
 
     def test_promtool_finds_no_fault(self):
         self.use()
-        result = run("promtool", "check", "metrics", stdin=self.metrics())
+        _, headers, text = request(self.server.http[1], "GET", "/metrics")
+        self.assertEqual(headers["content-type"], "text/plain; version=0.0.4; charset=utf-8")
+        result = run("promtool", "check", "metrics", stdin=text.decode())
         self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "", ""))
 
     def test_prometheus_scrapes(self):
         self.use()
-        with Connection(("127.0.0.1", self.port)) as broken:
+        with Connection(self.server.http) as broken:
             broken.send(b"GET / HTTP/1.1\n\n")
             broken.read_all()
         port = free_port()
-        config = self.write_file("prometheus.yml", CONFIG.format(port=self.port))
-        prometheus = Process("prometheus", "--config.file", config, "--storage.tsdb.path",
-                             os.path.join(self.temporary_folder(), "data"),
-                             "--web.listen-address", f"127.0.0.1:{port}")
-        self.addCleanup(prometheus.stop)
+        config = self.write_file("prometheus.yml", CONFIG.format(port=self.server.http[1]))
+        prometheus = self.enterContext(Process(
+            "prometheus", "--config.file", config, "--storage.tsdb.path",
+            os.path.join(self.temporary_folder(), "data"), "--web.listen-address",
+            f"127.0.0.1:{port}"))
         prometheus.await_listening(("127.0.0.1", port))
 
         def is_ready():

@@ -4,7 +4,7 @@ describes is answered as it says; so is each with a member too few or too many."
 import os
 import re
 
-from harness import ROOT, Server, SystemTest, npm_install, read_text, run
+from harness import ROOT, SystemTest, npm_install, read_text, run
 
 FOLDER = os.path.join(ROOT, "tests", "system", "openapi")
 ROUTES = os.path.join(ROOT, "src", "protocols", "http", "routes.cc")
@@ -21,8 +21,7 @@ class OpenApi(SystemTest):
         npm_install()
         routes = [f"{method or '*'} {path}" for path, method in ROUTE.findall(read_text(ROUTES))]
         self.assertIn("POST /v1/check", routes)
-        limits = self.write_file("limits.yaml", LIMITS)
-        with Server("--limits", limits, http=True) as server:
-            result = run("node", "check.mjs", os.path.join(ROOT, "docs", "openapi.yaml"),
-                         self.write_file("routes", "\n".join(routes)), server.url, cwd=FOLDER)
+        server = self.serve_file(LIMITS, http=True)
+        result = run("node", "check.mjs", os.path.join(ROOT, "docs", "openapi.yaml"),
+                     self.write_file("routes", "\n".join(routes)), server.url, cwd=FOLDER)
         self.assertEqual((result.stdout, result.stderr, result.returncode), ("", "", 0))
