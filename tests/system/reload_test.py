@@ -154,15 +154,19 @@ class Reload(SystemTest):
         os.chmod(self.path, 0o644)
         self.expect_reloads(server, 1, 11)
 
+    @staticmethod
+    def lead(path, target):
+        """Replaces a link, or makes it."""
+        os.symlink(target, path + ".new")
+        os.rename(path + ".new", path)
+
     def test_a_config_map(self):
         """As Kubernetes mounts it: the file leads to ..data, which is replaced."""
         def release(number):
             folder = os.path.join(self.folder, f"..{number}")
             os.mkdir(folder)
             write_text(os.path.join(folder, "sluice.yaml"), self.listen() + LIMITS.format(number))
-            link = os.path.join(self.folder, "..data_tmp")
-            os.symlink(f"..{number}", link)
-            os.rename(link, os.path.join(self.folder, "..data"))
+            self.lead(os.path.join(self.folder, "..data"), f"..{number}")
 
         release(10)
         os.symlink(os.path.join("..data", "sluice.yaml"), self.path)
@@ -179,21 +183,17 @@ class Reload(SystemTest):
             self.write(self.listen() + LIMITS.format(number),
                        os.path.join(self.folder, "archive", str(number), "sluice.yaml"))
 
-        def lead(path, target):
-            os.symlink(target, path + ".new")
-            os.rename(path + ".new", path)
-
         os.mkdir(os.path.join(self.folder, "live"))
         live = os.path.join(self.folder, "live", "sluice.yaml")
         present = os.path.join(self.folder, "present")
-        lead(live, "../archive/10/sluice.yaml")
-        lead(self.path, "live/sluice.yaml")
+        self.lead(live, "../archive/10/sluice.yaml")
+        self.lead(self.path, "live/sluice.yaml")
         server = self.run_serve("--config", self.path)
-        lead(present, "archive/12")
+        self.lead(present, "archive/12")
         for number, (path, target) in enumerate((
                 (live, "../archive/11/sluice.yaml"), (self.path, "present/sluice.yaml"),
                 (present, os.path.join(self.folder, "archive", "13"))), 1):
-            lead(path, target)
+            self.lead(path, target)
             self.expect_reloads(server, number, 10 + number)
 
     def test_a_folder_that_is_made_anew(self):
@@ -357,35 +357,36 @@ class Reload(SystemTest):
         self.write(self.listen() + LIMITS.format(10))
         server.await_output("reloaded: serving ", 1)
 
-    def certificate(self, port):
-        """That which the server shows at this port, in DER."""
+    def certificate(self, port=None):
+        """That which the server shows, in DER."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-        with context.wrap_socket(open_socket(("127.0.0.1", port))) as connection:
+        address = ("127.0.0.1", port or self.port)
+        with context.wrap_socket(open_socket(address)) as connection:
             return connection.getpeercert(binary_form=True)
 
     def test_a_refused_reload_keeps_the_certificates(self):
         """The new files can be used, but one of the addresses cannot."""
         made = Certificates(self.folder)
-        port, http = free_port(), f"127.0.0.1:{free_port()}"
+        http = f"127.0.0.1:{free_port()}"
 
         def listen(*addresses):
             return (f"tls: {{cert: server.pem, key: server.key}}\n"
-                    f"listen: {{resp: ['127.0.0.1:{port}'], http: [{', '.join(addresses)}]}}\n")
+                    f"listen: {{resp: 127.0.0.1:{self.port}, http: [{', '.join(addresses)}]}}\n")
 
         server = self.serve(listen(http))
-        first = self.certificate(port)
+        first = self.certificate()
         with taken_address() as taken:
             self.write(listen(http, taken))
             refusal = "not reloaded, all stays as it was: cannot listen on "
             server.await_output(refusal, 1)
             made.make("server", signed=True)
             server.await_output(refusal, 2)
-            self.assertEqual(self.certificate(port), first)
+            self.assertEqual(self.certificate(), first)
         self.write(listen(http) + LIMITS.format(10))
         server.await_output("reloaded: serving ", 1)
-        self.assertEqual(self.certificate(port), made.der("server"))
+        self.assertEqual(self.certificate(), made.der("server"))
 
     def test_on_a_change_of_a_certificate(self):
         """With and without a file of the server. While only the key is the new one, the old two are
@@ -393,34 +394,31 @@ class Reload(SystemTest):
         made = Certificates(self.folder)
         for options in (("--config", self.path), made.options()):
             with self.subTest(options):
-                port = free_port()
                 self.write("tls: {cert: server.pem, key: server.key}\n")
-                with Process(BINARY, "serve", "--resp", f"127.0.0.1:{port}", *options) as server:
-                    server.await_output("serving ", 1)
-                    first = self.certificate(port)
+                with self.run_serve("--resp", f"127.0.0.1:{self.port}", *options) as server:
+                    first = self.certificate()
                     made.make("next", signed=True)
                     os.rename(made.key("next"), made.key("server"))
                     server.await_output("not reloaded, all stays as it was: ", 1)
-                    self.assertEqual(self.certificate(port), first)
+                    self.assertEqual(self.certificate(), first)
                     os.rename(made.pem("next"), made.pem("server"))
                     server.await_output("reloaded: ", 1)
-                    self.assertEqual(self.certificate(port), made.der("server"))
-                    self.assertNotEqual(self.certificate(port), first)
+                    self.assertEqual(self.certificate(), made.der("server"))
+                    self.assertNotEqual(self.certificate(), first)
 
     def test_a_certificate_that_appears_after_the_file_that_names_it(self):
         """The file is refused, and taken once the certificate is there."""
         made = Certificates(self.folder)
-        port = free_port()
-        text = f"listen: {{resp: '127.0.0.1:{port}'}}\ntls: {{cert: NAME.pem, key: NAME.key}}\n"
+        text = self.listen() + "tls: {cert: NAME.pem, key: NAME.key}\n"
         server = self.serve(text.replace("NAME", "server"))
-        first = self.certificate(port)
+        first = self.certificate()
         self.write(text.replace("NAME", "next"))
         server.await_output("not reloaded, all stays as it was: ", 1)
         self.assertIn(f"the certificate file {made.pem('next')} cannot be used", server.output())
-        self.assertEqual(self.certificate(port), first)
+        self.assertEqual(self.certificate(), first)
         made.make("next", signed=True)
         server.await_output("reloaded: serving ", 1)
-        self.assertEqual(self.certificate(port), made.der("next"))
+        self.assertEqual(self.certificate(), made.der("next"))
 
     def test_certificates_from_pipes(self):
         """At the start the server reads each once, however many addresses show the certificate."""
