@@ -1,11 +1,13 @@
 #include "service/metrics.h"
 
+#include <unistd.h>
+
 #include <chrono>
+#include <fstream>
 #include <map>
 #include <tuple>
 
 #include "service/metrics_text.h"
-#include "service/process_memory.h"
 #include "sluice/health.h"
 
 namespace sluice {
@@ -219,6 +221,14 @@ void write_connections(const ServerContext& server, MetricsText& out) {
 }
 
 }  // namespace
+
+std::uint64_t resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  std::uint64_t total_pages = 0;
+  std::uint64_t resident_pages = 0;
+  file >> total_pages >> resident_pages;
+  return file ? resident_pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)) : 0;
+}
 
 std::string metrics_text(const ServerContext& server) {
   MetricsText out;

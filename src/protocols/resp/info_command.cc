@@ -10,7 +10,7 @@
 #include "protocols/resp/command_functions.h"
 #include "protocols/resp/commands.h"
 #include "protocols/resp/words.h"
-#include "service/process_memory.h"
+#include "service/metrics.h"
 #include "sluice/health.h"
 
 namespace sluice::resp {
