@@ -1,6 +1,8 @@
 #pragma once
 
+#include "core/operation.h"
 #include "protocols/http/context.h"
+#include "protocols/http/replies.h"
 
 namespace sluice::http {
 
@@ -11,17 +13,14 @@ namespace sluice::http {
 void run_check(RequestContext& context);
 
 // key_endpoints.cc
-void run_peek(RequestContext& context);
-void run_reset(RequestContext& context);
-void run_refund(RequestContext& context);
-void run_charge(RequestContext& context);
-void run_take(RequestContext& context);
+/// A request for {limit, key}, with a cost if the operation has one.
+void run_of_key(RequestContext& context, Operation operation, Form form);
 void run_block(RequestContext& context);
 void run_reserve(RequestContext& context);
 void run_commit(RequestContext& context);
 void run_acquire(RequestContext& context);
-void run_renew(RequestContext& context);
-void run_release(RequestContext& context);
+/// A request for {limit, key, permit}.
+void run_of_permit(RequestContext& context, Operation operation);
 
 // auth_endpoints.cc
 void run_auth(RequestContext& context);

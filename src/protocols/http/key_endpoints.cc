@@ -21,36 +21,6 @@ HeaderStyle style_of(RequestContext& context) {
                     query_value(context.message.query(), "headers", *context.thread.arena));
 }
 
-// Adds a request for {limit, key}, with a cost if the operation has one.
-void ask_of_key(RequestContext& context, Operation operation, Form form) {
-  const json::value body = parse_body(context.thread, context.message);
-  Members members(body);
-  const std::string_view limit = members.text("limit");
-  Request request{.key = members.text("key"), .operation = operation};
-  if (form == Form::kDecision && operation == Operation::kTake) {
-    request.cost = 0;
-  } else if (form != Form::kDone) {
-    request.cost = members.integer("cost", {}, 1);
-  }
-  members.end();
-  ask(context, find_limit(context.thread, limit), request,
-      {.form = form, .style = style_of(context)});
-}
-
-// Adds a request for {limit, key, permit}.
-void ask_of_permit(RequestContext& context, Operation operation) {
-  const json::value body = parse_body(context.thread, context.message);
-  Members members(body);
-  const std::string_view limit = members.text("limit");
-  Request request{.key = members.text("key"), .operation = operation};
-  if (!read_permit(members.text("permit"), request.permit, request.giver)) {
-    members.refuse("the member \"permit\" is no permit: /v1/permits/acquire gives one");
-  }
-  members.end();
-  ask(context, find_limit(context.thread, limit), request,
-      {.form = Form::kHeld, .permit = request.permit, .giver = request.giver});
-}
-
 // How many units more than reserved a commit may charge. Operators may charge any number. Others
 // may bring the key into debt by what its limit admits at once.
 std::int64_t most_to_charge(const RequestContext& context, const Reservations::Reserved& reserved) {
@@ -90,24 +60,19 @@ SharedLimit settled_by(ThreadState& thread, const Reservations::Reserved& reserv
 
 }  // namespace
 
-void run_peek(RequestContext& context) {
-  ask_of_key(context, Operation::kTake, Form::kDecision);
-}
-
-void run_reset(RequestContext& context) {
-  ask_of_key(context, Operation::kReset, Form::kDone);
-}
-
-void run_refund(RequestContext& context) {
-  ask_of_key(context, Operation::kRefund, Form::kDecision);
-}
-
-void run_charge(RequestContext& context) {
-  ask_of_key(context, Operation::kCharge, Form::kDecision);
-}
-
-void run_take(RequestContext& context) {
-  ask_of_key(context, Operation::kTakeUpTo, Form::kTaken);
+void run_of_key(RequestContext& context, Operation operation, Form form) {
+  const json::value body = parse_body(context.thread, context.message);
+  Members members(body);
+  const std::string_view limit = members.text("limit");
+  Request request{.key = members.text("key"), .operation = operation};
+  if (form == Form::kDecision && operation == Operation::kTake) {
+    request.cost = 0;
+  } else if (form != Form::kDone) {
+    request.cost = members.integer("cost", {}, 1);
+  }
+  members.end();
+  ask(context, find_limit(context.thread, limit), request,
+      {.form = form, .style = style_of(context)});
 }
 
 void run_block(RequestContext& context) {
@@ -207,12 +172,17 @@ void run_acquire(RequestContext& context) {
       {.form = Form::kPermit, .style = style_of(context), .permit = request.permit});
 }
 
-void run_renew(RequestContext& context) {
-  ask_of_permit(context, Operation::kRenew);
-}
-
-void run_release(RequestContext& context) {
-  ask_of_permit(context, Operation::kRelease);
+void run_of_permit(RequestContext& context, Operation operation) {
+  const json::value body = parse_body(context.thread, context.message);
+  Members members(body);
+  const std::string_view limit = members.text("limit");
+  Request request{.key = members.text("key"), .operation = operation};
+  if (!read_permit(members.text("permit"), request.permit, request.giver)) {
+    members.refuse("the member \"permit\" is no permit: /v1/permits/acquire gives one");
+  }
+  members.end();
+  ask(context, find_limit(context.thread, limit), request,
+      {.form = Form::kHeld, .permit = request.permit, .giver = request.giver});
 }
 
 }  // namespace sluice::http

@@ -8,21 +8,32 @@
 namespace sluice::http {
 namespace {
 
+template <Operation kOperation, Form kForm>
+void of_key(RequestContext& context) {
+  run_of_key(context, kOperation, kForm);
+}
+template <Operation kOperation>
+void of_permit(RequestContext& context) {
+  run_of_permit(context, kOperation);
+}
+
 constexpr std::array kRoutes = std::to_array<Route>({
     {"/auth", "GET", run_auth, kCheckRole, true},
     {"/auth/", "", run_auth_path, kCheckRole, true},
     {"/v1/check", "POST", run_check},
-    {"/v1/peek", "POST", run_peek},
-    {"/v1/reset", "POST", run_reset, kAdminRole, false, Place::kAdmin},
-    {"/v1/refund", "POST", run_refund, kAdminRole, false, Place::kAdmin},
-    {"/v1/charge", "POST", run_charge, kAdminRole, false, Place::kAdmin},
-    {"/v1/take", "POST", run_take},
+    {"/v1/peek", "POST", of_key<Operation::kTake, Form::kDecision>},
+    {"/v1/reset", "POST", of_key<Operation::kReset, Form::kDone>, kAdminRole, false, Place::kAdmin},
+    {"/v1/refund", "POST", of_key<Operation::kRefund, Form::kDecision>, kAdminRole, false,
+     Place::kAdmin},
+    {"/v1/charge", "POST", of_key<Operation::kCharge, Form::kDecision>, kAdminRole, false,
+     Place::kAdmin},
+    {"/v1/take", "POST", of_key<Operation::kTakeUpTo, Form::kTaken>},
     {"/v1/block", "POST", run_block, kAdminRole, false, Place::kAdmin},
     {"/v1/reserve", "POST", run_reserve},
     {"/v1/commit", "POST", run_commit},
     {"/v1/permits/acquire", "POST", run_acquire},
-    {"/v1/permits/renew", "POST", run_renew},
-    {"/v1/permits/release", "POST", run_release},
+    {"/v1/permits/renew", "POST", of_permit<Operation::kRenew>},
+    {"/v1/permits/release", "POST", of_permit<Operation::kRelease>},
     {"/v1/limits", "GET", run_limits, kAdminRole, false, Place::kAdmin},
     {"/healthz", "GET", run_health, kNoRole, false, Place::kBoth},
     {"/readyz", "GET", run_ready, kNoRole, false, Place::kBoth},
