@@ -9,19 +9,17 @@ namespace sluice::resp {
 // What the commands do: each function runs one. The table of commands is in command_table.cc.
 
 // limit_commands.cc: the commands that begin with SLUICE. They refer to a limit by its name or its
-// expression.
+// expression: arguments[1].
+/// A request for the key arguments[2] and arguments[3] units, or 1.
+void run_of_units(CommandContext& context, Arguments arguments, Operation operation, Form form);
+/// A request for the key arguments[2] and the permit arguments[3].
+void run_of_permit(CommandContext& context, Arguments arguments, Operation operation);
 void run_sluice_acquire(CommandContext& context, Arguments arguments);
 void run_sluice_block(CommandContext& context, Arguments arguments);
-void run_sluice_charge(CommandContext& context, Arguments arguments);
-void run_sluice_check(CommandContext& context, Arguments arguments);
 void run_sluice_checkall(CommandContext& context, Arguments arguments);
 void run_sluice_limits(CommandContext& context, Arguments arguments);
 void run_sluice_peek(CommandContext& context, Arguments arguments);
-void run_sluice_refund(CommandContext& context, Arguments arguments);
-void run_sluice_release(CommandContext& context, Arguments arguments);
-void run_sluice_renew(CommandContext& context, Arguments arguments);
 void run_sluice_reset(CommandContext& context, Arguments arguments);
-void run_sluice_take(CommandContext& context, Arguments arguments);
 void run_sluice_top(CommandContext& context, Arguments arguments);
 
 // key_commands.cc: the commands of other limiters, whose arguments are a key and the numbers of a

@@ -18,11 +18,20 @@ constexpr KeyArguments kFirst{1, 1, 1};
 constexpr KeyArguments kSecond{2, 2, 1};
 constexpr KeyArguments kNone;
 
+template <Operation kOperation, Form kForm>
+void of_units(CommandContext& context, Arguments arguments) {
+  run_of_units(context, arguments, kOperation, kForm);
+}
+template <Operation kOperation>
+void of_permit(CommandContext& context, Arguments arguments) {
+  run_of_permit(context, arguments, kOperation);
+}
+
 constexpr std::array kCommands = std::to_array<Command>({
     {"CL.THROTTLE", "key max_burst count period [quantity]", -5, kTakes, kFirst, "limits",
      run_cl_throttle, "Takes from a token bucket, or denies, as redis-cell does", kFive},
-    {"SLUICE.CHECK", "limit key [cost]", -3, kTakes, kSecond, "limits", run_sluice_check,
-     "Takes cost units, or denies", kSix},
+    {"SLUICE.CHECK", "limit key [cost]", -3, kTakes, kSecond, "limits",
+     of_units<Operation::kTake, Form::kCheck>, "Takes cost units, or denies", kSix},
     {"SLUICE.CHECKALL",
      "n limit key cost [limit key cost ...]",
      -5,
@@ -34,12 +43,14 @@ constexpr std::array kCommands = std::to_array<Command>({
      "which part binds, and all and each part as SLUICE.CHECK"},
     {"SLUICE.PEEK", "limit key", 3, kReads | kFast, kSecond, "limits", run_sluice_peek,
      "Says what is left, and takes nothing", kAsCheck},
-    {"SLUICE.TAKE", "limit key [n]", -3, kTakes, kSecond, "limits", run_sluice_take,
-     "Takes n units, or as many as there are", "as SLUICE.CHECK, and taken"},
-    {"SLUICE.CHARGE", "limit key n", 4, kTakes | kAdmin, kSecond, "limits", run_sluice_charge,
-     "Takes n units, even if they are not there", kAsCheck},
-    {"SLUICE.REFUND", "limit key n", 4, kTakes | kAdmin, kSecond, "limits", run_sluice_refund,
-     "Gives n units back", kAsCheck},
+    {"SLUICE.TAKE", "limit key [n]", -3, kTakes, kSecond, "limits",
+     of_units<Operation::kTakeUpTo, Form::kTaken>, "Takes n units, or as many as there are",
+     "as SLUICE.CHECK, and taken"},
+    {"SLUICE.CHARGE", "limit key n", 4, kTakes | kAdmin, kSecond, "limits",
+     of_units<Operation::kCharge, Form::kCheck>, "Takes n units, even if they are not there",
+     kAsCheck},
+    {"SLUICE.REFUND", "limit key n", 4, kTakes | kAdmin, kSecond, "limits",
+     of_units<Operation::kRefund, Form::kCheck>, "Gives n units back", kAsCheck},
     {"SLUICE.BLOCK", "limit key ms", 4, kTakes | kAdmin, kSecond, "limits", run_sluice_block,
      "Denies the key for so long", kAsCheck},
     {"SLUICE.RESET", "limit key", 3, kTakes | kAdmin, kSecond, "limits", run_sluice_reset,
@@ -47,10 +58,10 @@ constexpr std::array kCommands = std::to_array<Command>({
     {"SLUICE.ACQUIRE", "limit key", 3, kTakes, kSecond, "limits", run_sluice_acquire,
      "Takes a permit of a concurrency limit, or denies",
      "1, permit, lease (ms); or 0, nil, retry_after (ms)"},
-    {"SLUICE.RENEW", "limit key permit", 4, kTakes, kSecond, "limits", run_sluice_renew,
+    {"SLUICE.RENEW", "limit key permit", 4, kTakes, kSecond, "limits", of_permit<Operation::kRenew>,
      "Extends the permit to a whole lease from now", "1; 0 if it has expired"},
-    {"SLUICE.RELEASE", "limit key permit", 4, kTakes, kSecond, "limits", run_sluice_release,
-     "Gives the permit back", "1; 0 if it has expired"},
+    {"SLUICE.RELEASE", "limit key permit", 4, kTakes, kSecond, "limits",
+     of_permit<Operation::kRelease>, "Gives the permit back", "1; 0 if it has expired"},
     {"SLUICE.LIMITS", "", 1, kReads | kAdmin, kNone, "limits", run_sluice_limits,
      "Lists the named limits",
      "name, expression, allowed, denied of each, and of all other limits"},

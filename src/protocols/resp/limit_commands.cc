@@ -8,6 +8,7 @@
 #include "protocols/resp/command_functions.h"
 #include "protocols/resp/commands.h"
 #include "protocols/resp/integer_argument.h"
+#include "protocols/resp/words.h"
 #include "service/misfit.h"
 #include "service/permit_text.h"
 #include "waiting/requests.h"
@@ -52,10 +53,14 @@ void ask(CommandContext& context, Arguments arguments, const Request& request, F
 
 constexpr IntegerRange kUnits{.least = 0, .most = kMaxInt64};
 
-// Adds a request for the key arguments[2] and arguments[3] units, or 1.
-void ask_of_units(CommandContext& context, Arguments arguments, Operation operation,
-                  const char* name, Form form) {
+}  // namespace
+
+void run_of_units(CommandContext& context, Arguments arguments, Operation operation, Form form) {
   constexpr std::size_t kWithUnits = 4;
+  if (arguments.size() > kWithUnits) {
+    return refuse_arguments(context, in_small_letters(arguments[0]));
+  }
+  const char* const name = operation == Operation::kTake ? "cost" : "n";
   // First: without its quotes, an expression is cut at its blanks, and what follows is no number.
   const SharedLimit& limit = find_limit(context, arguments[1]);
   Request request{.key = arguments[2], .operation = operation};
@@ -66,33 +71,12 @@ void ask_of_units(CommandContext& context, Arguments arguments, Operation operat
   ask(context, limit, request, tag_of(form));
 }
 
-// Adds a request for the key arguments[2] and the permit arguments[3].
-void ask_of_permit(CommandContext& context, Arguments arguments, Operation operation) {
+void run_of_permit(CommandContext& context, Arguments arguments, Operation operation) {
   Request request{.key = arguments[2], .operation = operation};
   if (!read_permit(arguments[3], request.permit, request.giver)) {
     return context.reply().error("ERR this is no permit: SLUICE.ACQUIRE replies with one");
   }
   ask(context, arguments, request, Form::kHeld);
-}
-
-}  // namespace
-
-void run_sluice_check(CommandContext& context, Arguments arguments) {
-  if (arguments.size() > 4) return refuse_arguments(context, "sluice.check");
-  ask_of_units(context, arguments, Operation::kTake, "cost", Form::kCheck);
-}
-
-void run_sluice_take(CommandContext& context, Arguments arguments) {
-  if (arguments.size() > 4) return refuse_arguments(context, "sluice.take");
-  ask_of_units(context, arguments, Operation::kTakeUpTo, "n", Form::kTaken);
-}
-
-void run_sluice_refund(CommandContext& context, Arguments arguments) {
-  ask_of_units(context, arguments, Operation::kRefund, "n", Form::kCheck);
-}
-
-void run_sluice_charge(CommandContext& context, Arguments arguments) {
-  ask_of_units(context, arguments, Operation::kCharge, "n", Form::kCheck);
 }
 
 void run_sluice_peek(CommandContext& context, Arguments arguments) {
@@ -189,14 +173,6 @@ void run_sluice_top(CommandContext& context, Arguments arguments) {
     reply.integer(static_cast<std::int64_t>(row.count));
     reply.integer(static_cast<std::int64_t>(row.error));
   }
-}
-
-void run_sluice_renew(CommandContext& context, Arguments arguments) {
-  ask_of_permit(context, arguments, Operation::kRenew);
-}
-
-void run_sluice_release(CommandContext& context, Arguments arguments) {
-  ask_of_permit(context, arguments, Operation::kRelease);
 }
 
 }  // namespace sluice::resp
