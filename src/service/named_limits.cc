@@ -1,35 +1,12 @@
 #include "service/named_limits.h"
 
 #include <algorithm>
-#include <set>
+#include <cassert>
 #include <utility>
 
 #include "algorithms/limit_definition.h"
 
 namespace sluice {
-namespace {
-
-void require_same_kind(const Limit& limit, const LimitOverride& override) {
-  if (!override.limit) return;
-  const bool lends_permits = lends(limit.definition());
-  if (lends(override.limit->definition()) == lends_permits) return;
-  throw InvalidLimit("the limit '" + limit.space() + "' " +
-                         (lends_permits ? "lends permits, and so must its overrides"
-                                        : "lends no permits, and so must not its overrides"),
-                     0);
-}
-
-void require_valid(const ServedLimits& served) {
-  std::set<std::string_view> names;
-  for (const NamedLimit& named : served.named) {
-    if (!names.insert(named.limit.space()).second) {
-      throw InvalidLimit("two limits are named '" + named.limit.space() + "'", 0);
-    }
-    for (const LimitOverride& each : named.overrides) require_same_kind(named.limit, each);
-  }
-}
-
-}  // namespace
 
 std::uint16_t LimitHistory::number_of(const std::string& name) {
   if (numbers_.size() + 1 >= kMostNumbers && !numbers_.contains(name)) return 0;
@@ -50,7 +27,6 @@ std::shared_ptr<Space> LimitHistory::open_space(Store& store, const LimitDefinit
 
 NamedLimits::NamedLimits(Store& store, const ServedLimits& served, LimitHistory& history)
     : expressions_(served.expressions) {
-  require_valid(served);
   for (const NamedLimit& named : served.named) {
     const std::string& name = named.limit.space();
     // By kind of state: overrides share the space of the named limit if their limits can read its
@@ -72,6 +48,7 @@ NamedLimits::NamedLimits(Store& store, const ServedLimits& served, LimitHistory&
     std::vector<std::pair<std::string, KeyRule>> rules;
     for (const LimitOverride& each : named.overrides) {
       const Limit& limit = each.limit ? *each.limit : named.limit;
+      assert(lends(limit.definition()) == lends(named.limit.definition()));
       rules.emplace_back(each.key, KeyRule{{limit, open_space(limit)}, each.kind});
     }
     std::unique_ptr<Overrides> overrides;
@@ -82,7 +59,8 @@ NamedLimits::NamedLimits(Store& store, const ServedLimits& served, LimitHistory&
                                named.key,
                                std::move(overrides)};
     all_.push_back(std::make_shared<const RegisteredLimit>(std::move(registered)));
-    by_name_.emplace(name, all_.back());
+    [[maybe_unused]] const bool is_new = by_name_.emplace(name, all_.back()).second;
+    assert(is_new);
   }
 }
 

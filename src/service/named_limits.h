@@ -69,10 +69,9 @@ class NamedLimits {
  public:
   using Shared = std::shared_ptr<const RegisteredLimit>;
 
-  /// Opens the spaces. Throws InvalidLimit, before any is opened, where two limits have one name,
-  /// or an override's limit lends permits and the limit does not or the other way round; StoreError
-  /// where the store cannot open a space. ("cl", the space of CL.THROTTLE, cannot be a limit's
-  /// name.)
+  /// Opens the spaces. Throws StoreError where the store cannot open one. REQUIRES: no two limits
+  /// have one name; an override's limit lends permits if and only if the limit does. ("cl", the
+  /// space of CL.THROTTLE, cannot be a limit's name.)
   NamedLimits(Store& store, const ServedLimits& served, LimitHistory& history);
 
   /// The limit of this name, or null.

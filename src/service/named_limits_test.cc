@@ -15,7 +15,6 @@
 #include "service/server_context.h"
 #include "stores/memory/memory_store.h"
 #include "testing/ask_batch.h"
-#include "testing/error_of.h"
 #include "testing/served_store.h"
 
 namespace sluice {
@@ -417,17 +416,6 @@ TEST(NamedLimits, AKeyThatItsOverrideDeniesIsNotForgotten) {
   for (int i = 0; i < 100; ++i) {
     ASSERT_FALSE(take("trial:" + std::to_string(i), 1).allowed) << i;
   }
-}
-
-TEST(NamedLimits, RefusesAnOverrideOfTheOtherKind) {
-  NamedLimit api(Limit("token_bucket 3/1h", "api"));
-  api.overrides = {to_limit("a", "concurrency 3", "api")};
-  ServedLimits all;
-  all.named = {api};
-  const auto store = still_store();
-  LimitHistory history;
-  EXPECT_EQ(error_of<InvalidLimit>([&] { const NamedLimits limits(*store, all, history); }),
-            "the limit 'api' lends no permits, and so must not its overrides");
 }
 
 }  // namespace

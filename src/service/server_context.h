@@ -109,13 +109,13 @@ class ServerContext {
   /// What outcomes() calls all limits that are not named. No limit can have this name.
   static constexpr std::string_view kOtherLimits = "(other)";
 
-  /// Throws InvalidLimit or StoreError if a limit cannot be added. REQUIRES: threads >= 1.
+  /// Throws StoreError if a limit cannot be added. REQUIRES: threads >= 1, and as NamedLimits.
   ServerContext(std::shared_ptr<Store> store, const ServedLimits& served, std::size_t threads,
                 ServerFacts facts = {});
 
   /// Replaces the limits that requests may name: each thread takes them with its next batch. States
-  /// and counts of limits of the same name go on. Throws InvalidLimit or StoreError if a limit
-  /// cannot be added; the former limits then stay. Called by one thread at a time.
+  /// and counts of limits of the same name go on. Throws StoreError if a limit cannot be added; the
+  /// former limits then stay. REQUIRES: as NamedLimits. Called by one thread at a time.
   void replace_limits(const ServedLimits& served);
 
   /// The certificates of all addresses with TLS.

@@ -173,9 +173,5 @@ TEST_F(ServerContextTest, CountsBoundedlyManyNamesOverItsLife) {
   EXPECT_THAT(context.top("(other)", 9), ElementsAre(KeyCount{"bob", 1, 0}));
 }
 
-TEST_F(ServerContextTest, RefusesTwoLimitsOfOneName) {
-  EXPECT_THROW(ServerContext(store, std::vector<Limit>{kNamed[0], kNamed[0]}, 1), InvalidLimit);
-}
-
 }  // namespace
 }  // namespace sluice
