@@ -14,12 +14,10 @@ namespace {
 
 using testing::HasSubstr;
 
-LimitRegistry registry_of(const std::shared_ptr<Store>& store, const ServedLimits& served = {}) {
+LimitRegistry registry_of(const std::shared_ptr<Store>& store) {
   LimitHistory history;
-  return {store, std::make_shared<const NamedLimits>(*store, served, history)};
+  return {store, std::make_shared<const NamedLimits>(*store, ServedLimits{}, history)};
 }
-
-const std::vector<Limit> kLogin{Limit("token_bucket 5/1m", "login")};
 
 std::string error_of_name(LimitRegistry& registry, std::string_view text) {
   return error_of<InvalidLimit>([&] { registry.find(text); });
@@ -45,16 +43,6 @@ TEST(LimitRegistry, ForgetsWhatWasNotAskedForLately) {
   EXPECT_EQ(store->opened, 3'000);
   registry.find("token_bucket 2/1s");
   EXPECT_EQ(store->opened, 3'001);
-}
-
-TEST(LimitRegistry, PassesOnThatTheStoreIsFull) {
-  auto store = std::make_shared<ScriptedStore>();
-  LimitRegistry registry = registry_of(store);
-  store->refuses_spaces = true;
-  EXPECT_THROW(registry.find("token_bucket 5/1m"), StoreError);
-  EXPECT_THROW(registry_of(store, kLogin), StoreError);
-  store->refuses_spaces = false;
-  EXPECT_EQ(registry.find("token_bucket 5/1m")->limit.expression(), "token_bucket 5/1m");
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace sluice::http {
@@ -13,8 +14,8 @@ using Found = Reservations::Found;
 
 constexpr Instant kStart = 1'700'000'000 * kSecondNs;
 
-std::string hold(Reservations& reservations, Instant now) {
-  return reservations.hold(*reservations.take_place(1, now), {.key = "k"}, now);
+std::string hold(Reservations& reservations, Instant now, const std::string& key = "k") {
+  return reservations.hold(*reservations.take_place(key.size(), now), {.key = key}, now);
 }
 
 // Commits the reservation, if that is possible.
@@ -86,34 +87,24 @@ TEST(ReservationsTest, ManyExpireTogether) {
   EXPECT_EQ(take(reservations, last, end), Found::kUnknown);
 }
 
+// Of reservations, and of the bytes of their keys.
 TEST(ReservationsTest, HoldsABoundedNumber) {
-  Reservations reservations;
-  std::string first = hold(reservations, kStart);
-  for (std::size_t i = 1; i < Reservations::kMost; ++i) hold(reservations, kStart);
-  EXPECT_FALSE(reservations.take_place(1, kStart));
-  EXPECT_EQ(take(reservations, first, kStart), Found::kHeld);
-  { EXPECT_TRUE(reservations.take_place(1, kStart)); }
-  // A place that was not used is free again.
-  EXPECT_TRUE(reservations.take_place(1, kStart));
-  hold(reservations, kStart);
-  EXPECT_FALSE(reservations.take_place(1, kStart));
-  EXPECT_TRUE(reservations.take_place(1, kStart + 2 * Reservations::kExpiresNs));
-}
-
-TEST(ReservationsTest, HoldsABoundedNumberOfBytes) {
-  Reservations reservations;
-  const std::string key(Reservations::kMostKeyBytes - 1, 'k');
-  const std::string first =
-      reservations.hold(*reservations.take_place(key.size(), kStart), {.key = key}, kStart);
-  EXPECT_FALSE(reservations.take_place(2, kStart));
-  { EXPECT_TRUE(reservations.take_place(1, kStart)); }
-  // A place that was not used is free again.
-  EXPECT_TRUE(reservations.take_place(1, kStart));
-  EXPECT_EQ(take(reservations, first, kStart), Found::kHeld);
-  EXPECT_TRUE(reservations.take_place(key.size(), kStart));
-  reservations.hold(*reservations.take_place(key.size(), kStart), {.key = key}, kStart);
-  EXPECT_FALSE(reservations.take_place(2, kStart));
-  EXPECT_TRUE(reservations.take_place(key.size(), kStart + 2 * Reservations::kExpiresNs));
+  for (const auto& [most, key_bytes] :
+       {std::pair(Reservations::kMost, std::size_t{1}), {1, Reservations::kMostKeyBytes}}) {
+    SCOPED_TRACE(key_bytes);
+    Reservations reservations;
+    const std::string key(key_bytes, 'k');
+    const std::string first = hold(reservations, kStart, key);
+    for (std::size_t i = 1; i < most; ++i) hold(reservations, kStart, key);
+    EXPECT_FALSE(reservations.take_place(1, kStart));
+    EXPECT_EQ(take(reservations, first, kStart), Found::kHeld);
+    { EXPECT_TRUE(reservations.take_place(key_bytes, kStart)); }
+    // A place that was not used is free again.
+    EXPECT_TRUE(reservations.take_place(key_bytes, kStart));
+    hold(reservations, kStart, key);
+    EXPECT_FALSE(reservations.take_place(1, kStart));
+    EXPECT_TRUE(reservations.take_place(key_bytes, kStart + 2 * Reservations::kExpiresNs));
+  }
 }
 
 }  // namespace
