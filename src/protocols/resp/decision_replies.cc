@@ -77,21 +77,6 @@ char* put_permit(char* to, const DecisionReplies::Detail& detail, const Decision
   return put(to, detail.number);
 }
 
-// A take_up_to decision has the number of units that it took; the others took all or none. A policy
-// that admits knows of no others.
-DecisionReplies::Count count_of(const DecisionReplies::Detail& detail, const Decision& decision) {
-  const std::int64_t asked = detail.number != 0 ? detail.number : decision.taken;
-  const std::int64_t taken = decision.allowed ? asked : 0;
-  const bool is_by_policy = decision.allowed && decision.source == Source::kPolicy;
-  return {.units = is_by_policy ? taken : decision.limit - decision.remaining,
-          .taken = taken,
-          .may_be_more = !is_by_policy && taken == 0 && decision.remaining == 0};
-}
-
-char* put_count(char* to, const DecisionReplies::Count& count) {
-  return put(put(put_text(to, "*2\r\n"), count.units), count.taken);
-}
-
 }  // namespace
 
 inline char* DecisionReplies::put_reply(char* to, std::uint32_t tag, const Decision& decision) {
@@ -118,26 +103,27 @@ char* DecisionReplies::put_other(char* to, std::uint32_t tag, const Decision& de
       return put_permit(to, detail_of(tag), decision);
     case Form::kHeld:
       return put(to, decision.allowed ? 1 : 0);
-    case Form::kCount:
-      return put_count(to, count_of(detail_of(tag), decision));
-    case Form::kIncrease:
-      count_ = count_of(detail_of(tag), decision);
-      return to;
     case Form::kTotal:
-      return put_total(to, decision);
+      // A failure policy without local states knows no count.
+      if (decision.source != Source::kPolicy) total_ = decision.limit - decision.remaining;
+      return to;
+    case Form::kCount:
+      return put_count(to, detail_of(tag), decision);
     default:
       return put_gone(to, form, decision);
   }
 }
 
-char* DecisionReplies::put_total(char* to, const Decision& total) {
-  std::optional<Count> count = std::exchange(count_, std::nullopt);
-  if (!count) return to;  // The reply says that the store did not answer.
-  // A failure policy without local states knows no count.
-  if (count->may_be_more && total.source != Source::kPolicy) {
-    count->units = std::max(count->units, total.limit - total.remaining);
-  }
-  return put_count(to, *count);
+// A take_up_to decision has the number of units that it took; the others took all or none. A policy
+// that admits knows of no others. If nothing is left, more units than the limit may be taken.
+char* DecisionReplies::put_count(char* to, const Detail& detail, const Decision& decision) {
+  const std::int64_t total = std::exchange(total_, 0);
+  const std::int64_t asked = detail.number != 0 ? detail.number : decision.taken;
+  const std::int64_t taken = decision.allowed ? asked : 0;
+  const bool is_by_policy = decision.allowed && decision.source == Source::kPolicy;
+  std::int64_t units = is_by_policy ? taken : decision.limit - decision.remaining;
+  if (!is_by_policy && taken == 0 && decision.remaining == 0) units = std::max(units, total);
+  return put(put(put_text(to, "*2\r\n"), units), taken);
 }
 
 char* DecisionReplies::put_gone(char* to, Form form, const Decision& decision) {
@@ -171,10 +157,8 @@ void DecisionReplies::write_unavailable(const ReplySlot& slot, std::string_view 
     has_state_ = false;
     return;
   }
-  if (form == Form::kTotal) {
-    const Decision unknown{.source = Source::kPolicy};
-    return write_decisions({&slot, 1}, {&unknown, 1}, output);
-  }
+  if (form == Form::kTotal) return;
+  total_ = 0;
   if (form == Form::kAllGone) {
     gone_ = 0;
     has_state_ = is_missing_one_ = false;

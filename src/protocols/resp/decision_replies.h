@@ -3,7 +3,6 @@
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,9 +23,8 @@ enum class Form : std::uint8_t {
   kTaken,     ///< As kCheck, and taken.
   kPermit,    ///< 1, the permit and its lease in milliseconds; or 0, nil and retry_after.
   kHeld,      ///< Whether the permit was held: 1 or 0.
+  kTotal,     ///< Nothing, but notes the units that are taken for the kCount that follows.
   kCount,     ///< The units that are taken, and how many of them were taken now.
-  kIncrease,  ///< Nothing, but notes what kCount writes: a kTotal follows.
-  kTotal,     ///< As kCount, of the kIncrease before it; this decision tells all units taken.
   kAll,       ///< The binding part, then the answer to all and each part as kCheck.
   // Several decisions tell whether a deleted key had a state, and how many such keys there were:
   kState,    ///< Nothing, but notes whether there is a state.
@@ -45,18 +43,11 @@ class DecisionReplies final : public ReplyWriter {
  public:
   /// What a reply needs besides the decision.
   struct Detail {
-    /// kPermit: the lease in milliseconds. kCount, kIncrease: the units that were asked for, or 0
-    /// if the decision has the number that it took.
+    /// kPermit: the lease in milliseconds. kCount: the units that were asked for, or 0 if the
+    /// decision has the number that it took.
     std::int64_t number = 0;
     PermitId permit = 0;
     Protocol protocol = Protocol::kResp2;
-  };
-
-  /// What kCount writes.
-  struct Count {
-    std::int64_t units = 0;
-    std::int64_t taken = 0;
-    bool may_be_more = false;  ///< More units than the limit may be taken.
   };
 
   /// The tag of a request whose reply needs the detail, until clear().
@@ -79,7 +70,7 @@ class DecisionReplies final : public ReplyWriter {
 
   char* put_reply(char* to, std::uint32_t tag, const Decision& decision);
   char* put_other(char* to, std::uint32_t tag, const Decision& decision);
-  char* put_total(char* to, const Decision& decision);
+  char* put_count(char* to, const Detail& detail, const Decision& decision);
   char* put_gone(char* to, Form form, const Decision& decision);
 
   static Form form_of(std::uint32_t tag) {
@@ -91,7 +82,7 @@ class DecisionReplies final : public ReplyWriter {
   }
 
   std::vector<Detail> details_;
-  std::optional<Count> count_;  // Of a kIncrease whose kTotal has not come.
+  std::int64_t total_ = 0;  // That of a kTotal whose kCount has not come.
   // How many of the keys that DEL names have had a state so far.
   std::int64_t gone_ = 0;
   bool has_state_ = false;

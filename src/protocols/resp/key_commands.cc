@@ -172,20 +172,21 @@ void run_increx(CommandContext& context, Arguments arguments) {
   // Of a count above the bound, the decision does not tell how much it is.
   const bool needs_peek = limit.period->most > *increase.bound;
   if (needs_peek && lacks_room) return context.go_on_later(1);
+  DecisionBatch& batch = context.thread.context.batch;
+  if (needs_peek) {
+    --context.room;
+    const auto& widest = limit.period->widest;
+    Request peek = widest->request(arguments[1]);
+    peek.cost = 0;
+    batch.add_bound(peek, {.tag = tag_of(Form::kTotal)}, widest);
+  }
   Request request = limit.limit->request(arguments[1]);
   request.cost = by;
   const bool takes_what_there_is = increase.saturates && by > 0;
   if (takes_what_there_is) request.operation = Operation::kTakeUpTo;
-  const std::uint32_t tag = context.replies.tag_with(needs_peek ? Form::kIncrease : Form::kCount,
-                                                     {.number = takes_what_there_is ? 0 : by});
-  DecisionBatch& batch = context.thread.context.batch;
+  const std::uint32_t tag =
+      context.replies.tag_with(Form::kCount, {.number = takes_what_there_is ? 0 : by});
   batch.add_bound(request, {.tag = tag}, limit.limit);
-  if (!needs_peek) return;
-  --context.room;
-  const auto& widest = limit.period->widest;
-  Request peek = widest->request(arguments[1]);
-  peek.cost = 0;
-  batch.add_bound(peek, {.tag = tag_of(Form::kTotal)}, widest);
 }
 
 // Looks for each key's state in each space where it can be, and forgets it.

@@ -131,6 +131,14 @@ TEST_F(KeyCommandsTest, RepliesOnceToAnIncrex) {
     };
     EXPECT_EQ(over_later.send("INCREX user" + bound + "4\r\n"), integers({4, 0}));
   }
+  const std::string other = "INCREX other EX 7200 ENX UBOUND 2\r\n";
+  over_later.send(other + other);
+  later->says = [](const Request& asked) -> std::optional<Decision> {
+    if ((asked.cost == 0) == (asked.key == "user")) return std::nullopt;
+    return Decision{.source = Source::kUnavailable};
+  };
+  EXPECT_THAT(over_later.send("INCREX user" + bound + "4\r\n" + other),
+              testing::EndsWith(integers({2, 0})));
 }
 
 TEST_F(KeyCommandsTest, KeepsTheKeysOfIncrexApart) {
