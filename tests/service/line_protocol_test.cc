@@ -153,42 +153,5 @@ TEST_F(LineProtocolTest, ServesAStoreThatAnswersLater) {
             kReplies + "error: redis://far.example:6379 has not answered within 10ms\n");
 }
 
-TEST_F(LineProtocolTest, ReadsALongPipelineBatchByBatch) {
-  serve(later);
-  Client client(address());
-  std::string requests;
-  std::string expected;
-  for (int i = 0; i < 200; ++i) {
-    requests += "api bob\n";
-    expected += i < 100 ? "yes " + std::to_string(99 - i) + "\n" : "no\n";
-  }
-  ASSERT_TRUE(client.send(requests));
-  std::size_t decided = 0;
-  while (decided < 200) {
-    ASSERT_TRUE(later->await_pending(1));
-    ASSERT_LE(later->batches.back(), DecisionBatch::kMaxRequests);
-    decided += later->batches.back();
-    ASSERT_TRUE(later->answer());
-  }
-  EXPECT_EQ(read(client, expected), expected);
-}
-
-TEST_F(LineProtocolTest, TheConnectionOrTheServerMayGoFirst) {
-  serve(later);
-  {
-    Client client(address());
-    ASSERT_TRUE(client.send("login bob\n"));
-    ASSERT_TRUE(later->await_pending(1));
-  }
-  ASSERT_TRUE(later->answer());
-  Client client(address());
-  ASSERT_TRUE(client.send("login eve\n"));
-  ASSERT_TRUE(later->await_pending(1));
-  server->stop(std::chrono::milliseconds(0));
-  server.reset();
-  context.reset();
-  EXPECT_TRUE(later->answer());
-}
-
 }  // namespace
 }  // namespace sluice
