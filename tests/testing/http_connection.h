@@ -106,4 +106,13 @@ class TestConnection : public HandlerConnection {
   }
 };
 
+/// One connection over the store that `make_store` makes.
+template <auto make_store>
+class ConnectionTest : public testing::Test {
+ protected:
+  decltype(make_store()) store = make_store();
+  MakeHandler make = handlers_over(store);
+  TestConnection connection{make};
+};
+
 }  // namespace sluice::http

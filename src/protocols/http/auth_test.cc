@@ -12,7 +12,7 @@ namespace {
 
 using testing::HasSubstr;
 
-class AuthTest : public testing::Test {
+class AuthTest : public ConnectionTest<still_store> {
  protected:
   Reply ask(const std::string& query, const std::string& headers = {}) {
     return connection.ask_one(get("/auth?" + query, headers));
@@ -23,10 +23,6 @@ class AuthTest : public testing::Test {
     const Reply reply = connection.ask_one(get(target, headers));
     return store->asked.empty() ? reply.body : store->asked[0].key;
   }
-
-  std::shared_ptr<ScriptedStore> store = still_store();
-  MakeHandler make = handlers_over(store);
-  TestConnection connection{make};
 };
 
 TEST_F(AuthTest, AdmitsAndDenies) {

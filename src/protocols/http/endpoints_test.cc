@@ -28,7 +28,7 @@ std::string decision(const std::string& allowed, int limit, int remaining,
          std::to_string(reset_ms) + R"(,"delay_ms":0,"source":"store")" + more;
 }
 
-class EndpointsTest : public testing::Test {
+class EndpointsTest : public ConnectionTest<still_store> {
  protected:
   Reply ask(const std::string& path, const std::string& body) {
     return connection.ask_one(post(path, body));
@@ -41,10 +41,6 @@ class EndpointsTest : public testing::Test {
     return reply.body.size() < 2 ? "" : reply.body.substr(1, reply.body.size() - 2);
   }
   std::string bad(const std::string& body) { return ask("/v1/check", body).body; }
-
-  std::shared_ptr<ScriptedStore> store = still_store();
-  MakeHandler handlers = handlers_over(store);
-  TestConnection connection{handlers};
 };
 
 const std::string kBob = R"({"limit":"login","key":"bob")";

@@ -20,13 +20,9 @@ using Next = StreamHandler::Next;
 
 const std::string kCheckBob = R"({"limit":"login","key":"bob"})";
 
-class HandlerTest : public testing::Test {
+class HandlerTest : public ConnectionTest<still_store> {
  protected:
   Reply ask(std::string_view bytes) { return connection.ask_one(bytes); }
-
-  std::shared_ptr<ScriptedStore> store = still_store();
-  MakeHandler make = handlers_over(store);
-  TestConnection connection{make};
 };
 
 TEST_F(HandlerTest, AnswersARequest) {
@@ -213,12 +209,7 @@ TEST_F(HandlerTest, HasACompleteRefusal) {
   EXPECT_EQ(replies[0].header("Retry-After"), "1");
 }
 
-class LaterHandlerTest : public testing::Test {
- protected:
-  std::shared_ptr<ScriptedStore> store = later_store();
-  MakeHandler make = handlers_over(store);
-  TestConnection connection{make};
-};
+using LaterHandlerTest = ConnectionTest<later_store>;
 
 TEST_F(LaterHandlerTest, WaitsForTheStore) {
   const std::string check = R"({"limit":"login","key":"lost"})";
@@ -279,7 +270,7 @@ TEST_F(LaterHandlerTest, AsksTogether) {
   EXPECT_THAT(store->batches, ElementsAre(1, 2));
 }
 
-class LaterCommitTest : public LaterHandlerTest {
+class LaterCommitTest : public ConnectionTest<later_store> {
  protected:
   // A commit of a new reservation of this key.
   std::string commit_for(const std::string& key) {

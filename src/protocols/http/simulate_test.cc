@@ -11,7 +11,7 @@ namespace {
 
 using testing::HasSubstr;
 
-class SimulateTest : public testing::Test {
+class SimulateTest : public ConnectionTest<still_store> {
  protected:
   Reply ask(const std::string& body) { return connection.ask_one(post("/v1/simulate", body)); }
   void expect_refused(const std::string& body, const std::string& why) {
@@ -19,10 +19,6 @@ class SimulateTest : public testing::Test {
     EXPECT_EQ(reply.status, 400) << body.substr(0, 100);
     EXPECT_THAT(reply.body, HasSubstr(why)) << body.substr(0, 100);
   }
-
-  std::shared_ptr<ScriptedStore> store = still_store();
-  MakeHandler handlers = handlers_over(store);
-  TestConnection connection{handlers};
 };
 
 TEST_F(SimulateTest, DecidesInVirtualTimeAndAsksNoStore) {
