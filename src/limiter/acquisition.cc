@@ -38,7 +38,7 @@ class Acquisition : public std::enable_shared_from_this<Acquisition> {
 
   void begin() {
     WaitQueues::acquire(
-        request_, false, stop_,
+        request_, stop_,
         [self = shared_from_this()](const AcquireOutcome& outcome) { self->take(outcome); });
   }
 
@@ -189,8 +189,7 @@ void acquire_later(AcquireRequest request, const std::stop_token& stop, Decision
 
 Decision acquire(AcquireRequest request, std::optional<AcquireOutcome> asked,
                  const std::stop_token& stop) {
-  const AcquireOutcome outcome =
-      WaitQueues::acquire_blocking(request, false, std::move(asked), stop);
+  const AcquireOutcome outcome = WaitQueues::acquire_blocking(request, std::move(asked), stop);
   if (is_over(outcome)) return outcome.decision;
   std::shared_ptr<TimerQueue> timer;
   if (const auto error = error_in([&] { timer = request.claim().queues->timer(); })) {

@@ -48,14 +48,6 @@ class ConcurrencyLimiter::Impl final : public LimiterCore {
     return made;
   }
 
-  /// Whether a caller that has time must leave the next permit to other processes.
-  bool backs_off(std::string_view key, nanoseconds patience) const {
-    if (!leases_->is_shared()) return false;
-    const TimePoint backs_off_until = queues().fairness().backs_off_until(key);
-    const TimePoint now = this->now();
-    return now < backs_off_until && backs_off_until < TimerQueue::later(now, patience);
-  }
-
  private:
   const std::shared_ptr<LeaseKeeper> leases_;
 };
@@ -80,10 +72,9 @@ Permit ConcurrencyLimiter::acquire(std::string_view key, nanoseconds patience,
                                    std::stop_token stop) {
   require_patience(patience);
   if (patience == nanoseconds(0) && !stop.stop_requested()) return try_acquire(key);
-  const bool backs_off = impl_->backs_off(key, patience);
   AcquireRequest request = impl_->request(key, impl_->end_of(patience));
-  return impl_->permit(std::string(key), WaitQueues::acquire_blocking(std::move(request), backs_off,
-                                                                      std::nullopt, stop));
+  return impl_->permit(std::string(key),
+                       WaitQueues::acquire_blocking(std::move(request), std::nullopt, stop));
 }
 
 void ConcurrencyLimiter::async_acquire(std::string_view key, nanoseconds patience,
@@ -106,7 +97,7 @@ void ConcurrencyLimiter::async_acquire(std::string_view key, nanoseconds patienc
                      callback = std::move(callback)](const AcquireOutcome& outcome) {
     callback(outcome.error ? Permit() : impl->permit(key, outcome), outcome.error);
   };
-  WaitQueues::acquire(*std::move(request), impl_->backs_off(key, patience), stop, give);
+  WaitQueues::acquire(*std::move(request), stop, give);
 }
 
 Decision ConcurrencyLimiter::peek(std::string_view key) {

@@ -216,7 +216,7 @@ TEST_F(UnansweredWaiterTest, HasAnotherNameForACallerThatAsksBeforeItWaits) {
   store_->says = [this](const Request& request) {
     return request.operation == Operation::kTake ? answer_ : Decision{.retry_after = kNever};
   };
-  WaitQueues::acquire(request(), false, stop_.get_token(), [](const AcquireOutcome&) {});
+  WaitQueues::acquire(request(), stop_.get_token(), [](const AcquireOutcome&) {});
   timer_->run();
   ASSERT_EQ(store_->asked.size(), 4U);
   EXPECT_TRUE(reclaims(store_->asked[1], store_->asked[0]));

@@ -19,9 +19,19 @@ const Limit& limit_of(const AcquireClaim& claim) {
   return claim.binding->bound().limit;
 }
 
-// Whether other callers of this process wait for one of the claims: it then waits behind them,
-// unless it wants nothing of that key. (One that can never be admitted asks, and is told so.)
-bool goes_behind_others(AcquireRequest& request) {
+// Whether this process leaves the next permit to other processes, and the caller has so much time.
+bool backs_off(const AcquireRequest& request) {
+  const AcquireClaim& claim = request.claim();
+  if (!request.is_for_permit() || !claim.binding->store()->answers_later()) return false;
+  const TimePoint until = claim.queues->fairness().backs_off_until(claim.key);
+  return claim.queues->now() < until && until < request.until;
+}
+
+// Whether the caller joins a queue before it asks the store: if this process backs off, or others
+// wait for one of its claims, unless it wants nothing of that key. (One that can never be admitted
+// asks, and is told so.)
+bool waits_first(AcquireRequest& request) {
+  if (backs_off(request)) return true;
   if (!can_be_admitted(request)) return false;
   for (std::size_t i = 0; i < request.claims.size(); ++i) {
     const AcquireClaim& claim = request.claims[i];
@@ -579,7 +589,7 @@ void WaitQueues::on_left(const std::string& key, const Queue& queue) {
 // On the timer thread.
 void WaitQueues::ask_first(const std::shared_ptr<Waiter>& waiter) {
   if (waiter->is_done()) return;
-  if (goes_behind_others(waiter->request())) return join(waiter, {});
+  if (waits_first(waiter->request())) return join(waiter, {});
   waiter->ask([waiter] {
     if (waiter->is_done()) return;
     std::optional<AcquireOutcome> asked = waiter->outcome();
@@ -642,11 +652,10 @@ void WaitQueues::limit_replaced() {
   }
 }
 
-void WaitQueues::acquire(AcquireRequest request, bool backs_off, const std::stop_token& stop,
-                         const Done& done) {
+void WaitQueues::acquire(AcquireRequest request, const std::stop_token& stop, const Done& done) {
   std::optional<AcquireOutcome> asked;
   try {
-    if (stop.stop_requested() || backs_off || goes_behind_others(request)) {
+    if (stop.stop_requested() || waits_first(request)) {
       return wait(std::move(request), std::nullopt, stop, done);
     }
     const AcquireClaim& claim = request.claim();
@@ -668,12 +677,11 @@ void WaitQueues::acquire(AcquireRequest request, bool backs_off, const std::stop
   done(*asked);
 }
 
-AcquireOutcome WaitQueues::acquire_blocking(AcquireRequest request, bool backs_off,
+AcquireOutcome WaitQueues::acquire_blocking(AcquireRequest request,
                                             std::optional<AcquireOutcome> asked,
                                             const std::stop_token& stop) {
   std::optional<Decision> denied;
-  const bool asks_first = !stop.stop_requested() && !backs_off && !goes_behind_others(request);
-  if (asked || asks_first) {
+  if (asked || (!stop.stop_requested() && !waits_first(request))) {
     if (!ask_unless_asked(request, asked)) {
       if (asked->error) std::rethrow_exception(asked->error);
       return *std::move(asked);

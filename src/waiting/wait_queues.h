@@ -102,16 +102,15 @@ class WaitQueues final {
                    const std::stop_token& stop, const Done& done);
 
   /// Acquires without blocking: asks the store directly, unless other callers of this process wait
-  /// for one of its keys or this process `backs_off`, that is, leaves the next permit to other
-  /// processes; and waits in the queue if it is denied. If the store answers at once and the caller
-  /// need not wait, `done` is called within this call. Throws nothing: an exception becomes
-  /// AcquireOutcome::error.
-  static void acquire(AcquireRequest request, bool backs_off, const std::stop_token& stop,
-                      const Done& done);
+  /// for one of its keys, or this process leaves the next permit to other processes
+  /// (ReleaseFairness); and waits in the queue if it is denied. If the store answers at once and
+  /// the caller need not wait, `done` is called within this call. Throws nothing: an exception
+  /// becomes AcquireOutcome::error.
+  static void acquire(AcquireRequest request, const std::stop_token& stop, const Done& done);
 
   /// The same, but asks on the calling thread, and blocks it until the outcome is known. `asked` is
   /// the outcome, if the caller has just asked the store directly. Rethrows AcquireOutcome::error.
-  static AcquireOutcome acquire_blocking(AcquireRequest request, bool backs_off,
+  static AcquireOutcome acquire_blocking(AcquireRequest request,
                                          std::optional<AcquireOutcome> asked,
                                          const std::stop_token& stop);
 

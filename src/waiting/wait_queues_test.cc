@@ -269,6 +269,17 @@ TEST_F(BackoffTest, IsLongWhereTheStoreIsAskedToTellAndDoesNot) {
   expect_backoff(milliseconds(100));
 }
 
+TEST_F(BackoffTest, ACallerThatHasNoTimeForItAsksDirectly) {
+  use_shared_permits();
+  pass_permits_on(seconds(2));
+  come({.timeout = milliseconds(100), .directly = true});
+  EXPECT_EQ(store_->pending(), 1U);
+  come({.directly = true});
+  EXPECT_EQ(store_->pending(), 1U);
+  timer_->pass(milliseconds(100));
+  EXPECT_EQ(store_->pending(), 2U);
+}
+
 /// Runs at once what is due, before at() returns, as another thread may.
 class HastyTimerQueue final : public TimerQueue {
  public:
@@ -346,7 +357,7 @@ TEST_F(WaitQueuesTest, ATimeoutThatPassesWhileTheStoreIsAskedFirstIsToldAsOne) {
   store_->on_the_way = [&] { timer_->freeze(seconds(2)); };
   const AcquireRequest request({.binding = binding_, .queues = queues_, .key = "k"},
                                timer_->after(seconds(1)), 3);
-  const AcquireOutcome late = WaitQueues::acquire_blocking(request, false, std::nullopt, {});
+  const AcquireOutcome late = WaitQueues::acquire_blocking(request, std::nullopt, {});
   EXPECT_EQ(late.decision.ended, Ended::kTimedOut) << "of a call that blocks";
 }
 

@@ -54,7 +54,7 @@ class WaitQueuesFixture : public testing::Test {
       (outcome.decision.allowed ? granted_ : denied_).push_back(number);
     };
     if (options.directly) {
-      WaitQueues::acquire(std::move(request), false, options.stop, done);
+      WaitQueues::acquire(std::move(request), options.stop, done);
     } else {
       WaitQueues::wait(std::move(request), options.denied, options.stop, done);
     }
