@@ -7,10 +7,9 @@
 #include <vector>
 
 #include "algorithms/check_together.h"
-#include "limiter/acquisition.h"
 #include "limiter/limiter_core.h"
 #include "sluice/limiter.h"
-#include "waiting/waiting_callers.h"
+#include "waiting/wait_queues.h"
 
 namespace sluice {
 
@@ -145,8 +144,9 @@ Decision acquire_all(ClaimList claims, std::chrono::nanoseconds patience, std::s
   // store.
   check_together(asked.requests);
   require_patience(patience);
-  const auto decision = acquire(asked.acquire_request(patience), std::nullopt, stop);
-  return whole_of(decision, claims.size());
+  const AcquireOutcome outcome =
+      WaitQueues::acquire_blocking(asked.acquire_request(patience), std::nullopt, stop);
+  return whole_of(outcome.decision, claims.size());
 }
 
 std::vector<Reservation> reserve_all(ClaimList claims, std::chrono::nanoseconds patience) {

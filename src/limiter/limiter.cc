@@ -11,8 +11,8 @@
 #include "algorithms/counted_for.h"
 #include "algorithms/judge_parts.h"
 #include "algorithms/limit_definition.h"
-#include "limiter/acquisition.h"
 #include "limiter/limiter_core.h"
+#include "waiting/wait_queues.h"
 #include "waiting/waiting_callers.h"
 
 namespace sluice {
@@ -64,8 +64,8 @@ void read_asks(const BoundLimit& bound, std::span<const Ask> asks, std::span<Req
                                            const std::stop_token& stop) {
   const TimerQueue::TimePoint begun = core.now();
   if (asked) asked->asked_at = begun;
-  return acquire({core.claim(key, cost), TimerQueue::later(begun, patience)}, std::move(asked),
-                 stop);
+  AcquireRequest request(core.claim(key, cost), TimerQueue::later(begun, patience));
+  return WaitQueues::acquire_blocking(std::move(request), std::move(asked), stop).decision;
 }
 
 }  // namespace
@@ -241,8 +241,10 @@ void Limiter::async_acquire(std::string_view key, std::int64_t cost, nanoseconds
                             DecisionCallback callback, std::stop_token stop) {
   auto error = error_in([&] { to_reserve(impl_->bound(), key, cost, patience); });
   if (error) return callback({}, std::move(error));
-  acquire_later({impl_->claim(key, cost), TimerQueue::later(impl_->now(), patience)}, stop,
-                std::move(callback));
+  WaitQueues::acquire({impl_->claim(key, cost), TimerQueue::later(impl_->now(), patience)}, stop,
+                      [callback = std::move(callback)](const AcquireOutcome& outcome) {
+                        callback(outcome.decision, outcome.error);
+                      });
 }
 
 }  // namespace sluice

@@ -2,14 +2,37 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <functional>
+#include <optional>
 #include <utility>
 
-#include "limiter/acquisition.h"
 #include "limiter/limiter_core.h"
+#include "waiting/timer_thread.h"
 
 namespace sluice {
 
 using std::chrono::nanoseconds;
+
+namespace {
+
+// Blocks the calling thread until `ready`, and returns true; false if `stop` is requested before.
+bool sleep_until(const std::shared_ptr<TimerQueue>& timer, TimerQueue::TimePoint ready,
+                 const std::stop_token& stop) {
+  TimerQueue::Timer at_ready;
+  std::optional<std::stop_callback<std::function<void()>>> on_stop;
+  const bool is_ready = block_until_called<bool>(timer, [&](const auto& called) {
+    // Called on the timer thread, perhaps twice.
+    const auto end = [called, is_over = std::make_shared<bool>(false)](bool at_end) {
+      if (!std::exchange(*is_over, true)) called(at_end);
+    };
+    at_ready = timer->at(std::min(ready, TimerQueue::kLastInstant), [end] { end(true); });
+    on_stop.emplace(stop, [timer, end] { timer->post([end] { end(false); }); });
+  });
+  timer->cancel(at_ready);
+  return is_ready;
+}
+
+}  // namespace
 
 Request Reservation::Impl::settling(std::int64_t actual) const {
   Request request = bound.request(key);

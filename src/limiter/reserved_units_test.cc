@@ -11,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "limiter/acquisition.h"
 #include "sluice/limiter.h"
 #include "testing/fallback_fixture.h"
 #include "testing/manual_timer_queue.h"
@@ -180,6 +179,20 @@ TEST_F(ReservedUnitsTest, TooLateAnAnswerIsNoneToWhatIsReservedAnew) {
   answer();
 }
 
+TEST_F(ReservedUnitsTest, ACallerThatIsStoppedWhileTheyAreReturnedAsksForNone) {
+  use("token_bucket 1/10s burst=9", 9);
+  come(4);
+  limiter_->set_limit(*limit_);
+  timer_->run();
+  ASSERT_EQ(store_->asked.back().operation, Operation::kRefund);
+  stop_.request_stop();
+  timer_->run();
+  EXPECT_THAT(denied_, ElementsAre(1));
+  takes();
+  answer();
+  EXPECT_EQ(takes(), 0);
+}
+
 TEST_F(ReservedUnitsTest, ACallerOfWhichTheUnitsComeSoonDoesNotAsk) {
   use("token_bucket 1/900ms", 1);
   come();
@@ -213,8 +226,8 @@ TEST_F(ReservedUnitsTest, OfACallerWithSeveralClaimsAreNotAskedFor) {
   };
   AcquireRequest request(claim(hourly, *hourly_space), timer_->after(1h));
   request.claims.push_back(claim(*limit_, *space_));
-  acquire_later(std::move(request), {}, [&](const Decision& decision, const std::exception_ptr&) {
-    (decision.allowed ? granted_ : denied_).push_back(0);
+  WaitQueues::acquire(std::move(request), {}, [&](const AcquireOutcome& outcome) {
+    (outcome.decision.allowed ? granted_ : denied_).push_back(0);
   });
   timer_->run();
   answer();

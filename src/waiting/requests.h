@@ -71,12 +71,27 @@ struct AcquireOutcome {
   std::uint64_t wakings = 0;
 
   bool is_granted() const { return error == nullptr && decision.allowed; }
+  /// Whether units were granted that come later.
+  bool is_reserved() const { return is_granted() && decision.delay > std::chrono::nanoseconds(0); }
   /// Of the claim that binds. REQUIRES: the store was asked.
   const BoundLimit& bound() const {
     const std::size_t claim = bounds.size() == 1 ? 0 : decision.binding;
     assert(claim < bounds.size());
     return *bounds[claim];
   }
+};
+
+/// The store's last denial, and when it was given.
+struct LastDenial {
+  /// Decision::binding of a list of claims is an index into the asking caller's list, which means
+  /// nothing to others: it is stored as 0, and the one who is told sets its own.
+  LastDenial(const AcquireRequest& request, const Decision& denied, TimerQueue::TimePoint when)
+      : decision(denied), at(when) {
+    if (request.claims.size() > 1) decision.binding = 0;
+  }
+
+  Decision decision;
+  TimerQueue::TimePoint at;
 };
 
 /// The retry_after of a denial if no better value is known.

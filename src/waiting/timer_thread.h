@@ -34,6 +34,8 @@ class TimerQueue {
   };
 
   static constexpr TimePoint kEndOfTime = TimePoint::max();
+  /// The latest for which a timer can be set.
+  static constexpr TimePoint kLastInstant = kEndOfTime - std::chrono::nanoseconds(1);
 
   virtual ~TimerQueue() = default;
 

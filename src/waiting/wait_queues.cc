@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <list>
 #include <random>
+#include <system_error>
 #include <utility>
 
 #include "algorithms/limit_definition.h"
@@ -42,40 +43,24 @@ bool waits_first(AcquireRequest& request) {
   return false;
 }
 
-// How a denied caller that cannot wait has ended. Its timeout may have passed while it asked.
-Ended end_of(const AcquireRequest& request, const AcquireOutcome& denied, TimePoint now) {
-  const bool is_late = now >= request.until && can_wait(request, denied, denied.asked_at);
-  return is_late ? Ended::kTimedOut : Ended::kAnswered;
-}
-
-// Asks the store on the calling thread, unless the caller has `asked` it. Returns whether the
-// caller has to wait in a queue then; if not, the outcome is what it is told.
-bool ask_unless_asked(AcquireRequest& request, std::optional<AcquireOutcome>& asked) {
-  if (!asked) asked = ask_now(request, request.claim().queues->now());
-  if (asked->error || asked->decision.allowed) return false;
+// Whether the caller that was given this outcome has to wait, in a queue or for what it has
+// reserved. If it was denied and does not wait, sets how it has ended: its timeout may have passed
+// while it asked.
+bool must_wait(const AcquireRequest& request, AcquireOutcome& outcome) {
+  if (outcome.error || outcome.decision.allowed) return outcome.is_reserved();
   const TimePoint now = request.claim().queues->now();
-  if (can_wait(request, *asked, now)) return true;
-  asked->decision.ended = end_of(request, *asked, now);
+  if (can_wait(request, outcome, now)) return true;
+  const bool is_late = now >= request.until && can_wait(request, outcome, outcome.asked_at);
+  outcome.decision.ended = is_late ? Ended::kTimedOut : Ended::kAnswered;
   return false;
 }
 
 }  // namespace
 
-/// The store's last denial, and when it was given.
-struct WaitQueues::Denial {
-  /// Decision::binding of a list of claims is an index into the asking caller's list, which means
-  /// nothing to others: it is stored as 0, and Waiter::tell_denied() sets the waiter's own.
-  Denial(const AcquireRequest& request, const Decision& denied, TimePoint when)
-      : decision(denied), at(when) {
-    if (request.claims.size() > 1) decision.binding = 0;
-  }
-
-  Decision decision;
-  TimePoint at;
-};
-
-/// A caller that waits, or may have to. All functions are called on the timer thread. Shared by its
-/// queue, its timers, and the completion of its batch in the store.
+/// A caller that waits, or may have to: first in a queue, then for the units that it has reserved.
+/// All functions are called on the timer thread, except reserve() and wait_for_binding() before it
+/// has any task. Shared by its queue, its timers, the completion of its batch in the store, and the
+/// return of what it had reserved.
 class WaitQueues::Waiter : public std::enable_shared_from_this<Waiter> {
  public:
   Waiter(std::shared_ptr<TimerQueue> timer, AcquireRequest request, Done done)
@@ -87,20 +72,19 @@ class WaitQueues::Waiter : public std::enable_shared_from_this<Waiter> {
   /// Whether its caller has its outcome: a grant that arrives later is returned to the store.
   bool is_done() const { return done_ == nullptr; }
 
-  /// It learns of events of its claims that began after `since`, if it has several: the queue in
-  /// which it waits tells it of those of one. Called when it joins a queue.
-  void learn_of_events(std::uint64_t since) {
-    if (request_.claims.size() == 1 || !callers_.empty() || is_done()) return;
+  /// From now on it learns of events of its claims that began after `since`.
+  void learn_of_events(std::uint64_t since, const WaitingCallers::Ask& ask = nullptr) {
+    if (!callers_.empty() || is_done()) return;
     for (std::size_t i = 0; i < request_.claims.size(); ++i) {
       const AcquireClaim& claim = request_.claims[i];
-      if (claim.cost == 0) continue;
-      const auto wake = [timer = timer_, weak = weak_from_this(), i](Waking why,
-                                                                     nanoseconds lasts) {
-        timer->post([weak, i, why, lasts] {
+      if (claim.cost == 0) continue;  // What happens to that key is none of its business.
+      const auto wake = [this, i](Waking why, nanoseconds lasts) {
+        timer_->post([weak = weak_from_this(), i, why, lasts] {
           if (const auto waiter = weak.lock()) waiter->on_event(i, why, lasts);
         });
       };
-      callers_.emplace_back(claim.queues->callers(), claim.key, *claim.binding, since, wake);
+      callers_.emplace_back(claim.queues->callers(), claim.key, *claim.binding, since, wake, ask,
+                            timer_);
     }
   }
 
@@ -126,14 +110,30 @@ class WaitQueues::Waiter : public std::enable_shared_from_this<Waiter> {
     });
   }
 
+  /// After the store has answered it, and it need not wait in a queue.
+  void take(const AcquireOutcome& outcome) {
+    outcome.is_reserved() ? reserve(outcome) : tell(outcome);
+  }
+
+  /// Waits for units that it was granted, and that come later. Meanwhile a reset of a key or
+  /// another limit lets it begin again, and a block denies it. Also called before it has any task.
+  void reserve(const AcquireOutcome& granted) {
+    callers_.clear();
+    outcome_ = granted;
+    ready_ = timer_->after(granted.decision.delay);
+    is_reserved_ = true;
+    timer_->post([self = shared_from_this()] { self->wait_until_ready(); });
+  }
+
   /// After the store has denied it: it waits for the claim that has denied for longest.
   void wait_for_binding(const Decision& denial) {
     if (request_.claims.size() > 1) request_.waits_for = denial.binding;
     denied.emplace(request_, denial, timer_->now());
   }
 
-  /// Ends it. The caller, which may destroy the store, is told in a task of its own: then neither
-  /// this object nor the task that has called this holds a share of the store.
+  /// Ends it. The caller, which may destroy the store, is told in a task of its own: then the task
+  /// that has called this holds no share of the store, nor does this object, unless a request or a
+  /// return of its is in flight.
   void tell(const AcquireOutcome& outcome) {
     stop_.reset();
     callers_.clear();
@@ -166,7 +166,7 @@ class WaitQueues::Waiter : public std::enable_shared_from_this<Waiter> {
   /// Its timeout is over, at an instant at which its queue asks: it stays until it is denied, or
   /// one before it has to wait on.
   bool is_overdue = false;
-  std::optional<Denial> denied;
+  std::optional<LastDenial> denied;
 
  private:
   using StopCallback = std::stop_callback<std::function<void()>>;
@@ -174,12 +174,110 @@ class WaitQueues::Waiter : public std::enable_shared_from_this<Waiter> {
   void stop_waiting();
   void on_event(std::size_t claim, Waking why, nanoseconds lasts);
 
+  // Of what it has reserved:
+
+  void wait_until_ready() {
+    if (!is_reserved_) return;
+    const bool too_many_wait = std::ranges::any_of(request_.claims, [](const AcquireClaim& claim) {
+      return claim.cost > 0 && claim.queues->callers().size() >= kMostWaiting;
+    });
+    if (too_many_wait) return give_up(Ended::kAnswered);
+    ready_timer_ = timer_->at(std::min(ready_, TimerQueue::kLastInstant),
+                              [self = shared_from_this()] { self->go_ahead(); });
+    // If the caller asked the store again, it would take of a window, or of its other claims,
+    // twice.
+    const bool may_ask =
+        request_.claims.size() == 1 &&
+        std::ranges::all_of(outcome_.bound().limit.definition().parts, is_bucket) &&
+        outcome_.decision.source == Source::kStore &&
+        request_.claim().binding->store()->answers_later();
+    const auto ask = may_ask ? [this] { return ask_early(); } : WaitingCallers::Ask();
+    learn_of_events(outcome_.wakings, ask);
+  }
+
+  // Asks the store whether the units are there already, since another process has given some back:
+  // then it would admit the caller anew without a wait. Otherwise it denies that, and changes
+  // nothing. Returns false if the units come soon: then it does not ask.
+  bool ask_early() {
+    if (ready_ - timer_->now() < std::chrono::seconds(1) - kPauseForUnits) return false;
+    if (std::exchange(is_asking_, true)) return true;
+    const auto asked = std::make_shared<AcquireRequest>(request_);
+    asked->until = timer_->now();
+    asked->most_denial_age = kMostDenialAge;
+    const auto answered = [self = shared_from_this(), asked,
+                           ready = ready_timer_](const AcquireOutcome& outcome) {
+      self->is_asking_ = false;
+      if (outcome.is_granted()) self->take_early(*asked, ready, outcome);
+    };
+    ask_later(*asked, timer_, answered);
+    return true;
+  }
+
+  // What was reserved before is not returned. A reset may have forgotten it, and others may have
+  // taken it since; it is not known.
+  void take_early(const AcquireRequest& asked, const TimerQueue::Timer& ready,
+                  const AcquireOutcome& outcome) {
+    const bool still_waits = is_reserved_ && ready == ready_timer_;
+    if (!still_waits || outcome.decision.source != Source::kStore) {
+      return return_granted(asked, outcome, nullptr);
+    }
+    outcome_ = outcome;
+    go_ahead();
+    const AcquireClaim& claim = asked.claim();
+    timer_->post([queues = claim.queues, key = claim.key] { queues->callers().ask(key); });
+  }
+
+  void go_ahead() {
+    wait_no_more();
+    tell(outcome_);
+  }
+
+  void wait_no_more() {
+    is_reserved_ = false;
+    timer_->cancel(std::exchange(ready_timer_, {}));
+    callers_.clear();
+  }
+
+  void give_up(Ended ended) {
+    wait_no_more();
+    return_granted(request_, outcome_, [self = shared_from_this(), ended](const Decision& answer) {
+      self->timer_->post([self, ended, answer] { self->deny_reserved(ended, answer); });
+    });
+  }
+
+  // `answer` is that to the return of what was reserved. retry_after is a lower bound: callers that
+  // have reserved units since then are before it now.
+  void deny_reserved(Ended ended, const Decision& answer) {
+    if (is_done()) return;
+    const bool is_answered = answer.source != Source::kUnavailable;
+    AcquireOutcome denial{
+        .decision = request_.claims.size() == 1 && is_answered ? answer : outcome_.decision};
+    denial.decision.allowed = false;
+    denial.decision.ended = ended;
+    denial.decision.delay = nanoseconds(0);
+    denial.decision.retry_after = std::max(nanoseconds(1), nanoseconds(ready_ - timer_->now()));
+    tell(denial);
+  }
+
+  void begin_again() {
+    wait_no_more();
+    denied.reset();
+    is_overdue = false;
+    return_granted(request_, outcome_, [self = shared_from_this()](const Decision&) {
+      self->timer_->post([self] { ask_first(self); });
+    });
+  }
+
   const std::shared_ptr<TimerQueue> timer_;
   AcquireRequest request_;
-  std::list<WaitingCallers::Caller> callers_;  // One for each of several claims.
+  std::list<WaitingCallers::Caller> callers_;  // One for each claim of which it learns.
   Done done_;
   std::optional<StopCallback> stop_;
   AcquireOutcome outcome_;
+  TimePoint ready_;  // When what it has reserved is there.
+  TimerQueue::Timer ready_timer_;
+  bool is_reserved_ = false;  // It waits for that.
+  bool is_asking_ = false;    // Whether it is there already.
 };
 
 /// The callers of this process that wait for one key under limits of equal numbers. All functions,
@@ -194,10 +292,13 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
         parts_(limit.definition().parts),
         next_ask_(timer_->now()),
         waits_since_(next_ask_),
-        jitter_(seed_of_jitter()) {}
+        jitter_(static_cast<std::minstd_rand::result_type>(new_permit_id())) {}
 
   /// Whether it is the queue of those that wait under this limit.
   bool is_of(const Limit& limit) const { return limit.definition().parts == parts_; }
+
+  /// How many callers have joined, or are about to. Guarded by WaitQueues::mutex_.
+  std::size_t places = 0;
 
   /// Adds a waiter, unless it is done already.
   void join(const std::shared_ptr<Waiter>& waiter) {
@@ -214,8 +315,7 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
       // Since its denial a permit or units may have been returned while the queue was empty.
       next_ask_ = soonest(*waiter);
     } else if (!waiter->request().is_for_permit() && !asking_ && denied_ && next_chance() > until) {
-      deny(waiter, Ended::kAnswered);
-      return;
+      return deny(waiter, Ended::kAnswered);
     }
     if (until < TimerQueue::kEndOfTime) {
       waiter->timeout = timer_->at(until, [weak = std::weak_ptr(waiter)] {
@@ -282,12 +382,6 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
   }
 
  private:
-  // Differs between processes, and between queues.
-  std::minstd_rand::result_type seed_of_jitter() const {
-    const std::size_t time = static_cast<std::size_t>(next_ask_.time_since_epoch().count());
-    return static_cast<std::minstd_rand::result_type>(std::hash<const void*>()(this) ^ time);
-  }
-
   // The timeout of a waiter is over.
   void expire(Waiter& waiter) {
     waiter.timeout.reset();
@@ -360,13 +454,15 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
     if (outcome.error || outcome.decision.allowed) {
       pause_ = kLeastPause;
       waits_since_ = now;
-      return finish(waiter, outcome);
+      remove(waiter);
+      return waiter->take(outcome);
     }
     if (!waits_here(*waiter)) {
       is_replaced_ = true;  // Those behind it follow at once, or the next one would ask before it.
       return move(waiter);
     }
-    const bool may_wait = !waiter->is_overdue && can_wait(request, outcome, now);
+    const bool can_be_granted = can_wait(request, outcome, now);
+    const bool may_wait = can_be_granted && !waiter->is_overdue;
     const bool binds_here =
         request.claims.size() == 1 || outcome.decision.binding == request.waits_for;
     if (!binds_here && may_wait) {  // It waits in the queue of the claim that denies for longest.
@@ -379,24 +475,21 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
     if (!binds_here || outcome.decision.retry_after == kNever) {
       AcquireOutcome told = outcome;
       if (!binds_here && waiter->is_overdue) told.decision.ended = Ended::kTimedOut;
-      return finish(waiter, told);
+      remove(waiter);
+      return waiter->tell(told);
     }
-    note_denial(*waiter, now);
+    denied_.emplace(request, outcome.decision, now);
+    if (can_be_granted) {  // It asks again, or the one behind it does.
+      const TimePoint next = next_try(*waiter);
+      if (!released_meanwhile_) next_ask_ = std::max(next_ask_, next);
+    }
     if (!may_wait) return deny(waiter, waiter->is_overdue ? Ended::kTimedOut : Ended::kAnswered);
     if (request.is_for_permit()) watch(*waiter);
   }
 
-  // The first was denied: says when the store is asked next, by it or by the one behind it.
-  void note_denial(const Waiter& waiter, TimePoint now) {
-    denied_.emplace(waiter.request(), waiter.outcome().decision, now);
-    const auto next = next_try(waiter);
-    if (next && !released_meanwhile_) next_ask_ = std::max(next_ask_, *next);
-  }
-
-  // When the denied waiter asks again; null if it cannot be admitted within its timeout.
-  std::optional<TimePoint> next_try(const Waiter& waiter) {
+  // When the denied waiter asks again.
+  TimePoint next_try(const Waiter& waiter) {
     const AcquireRequest& request = waiter.request();
-    if (!can_wait(request, waiter.outcome(), denied_->at)) return std::nullopt;
     // A process that shares its permits and units with no other learns of each return.
     if (!request.claim().binding->store()->answers_later()) return next_chance();
     if (request.is_for_permit()) return std::min(next_chance(), denied_->at + next_pause());
@@ -437,11 +530,6 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
       queues_.fairness().store_notifies();
     }
     released();
-  }
-
-  void finish(const std::shared_ptr<Waiter>& waiter, const AcquireOutcome& outcome) {
-    remove(waiter);
-    waiter->tell(outcome);
   }
 
   void deny(const std::shared_ptr<Waiter>& waiter, Ended ended) {
@@ -499,7 +587,7 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
   nanoseconds pause_ = kLeastPause;
   TimePoint waits_since_;  // When a waiter was granted something last, or the first came.
   std::minstd_rand jitter_;
-  std::optional<Denial> denied_;  // The last denial of the first.
+  std::optional<LastDenial> denied_;  // The last denial of the first.
   // Null if the store does not report releases, or was not asked yet.
   std::unique_ptr<Watch> watch_;
   bool is_reported_ = false;  // The store has begun to report.
@@ -507,16 +595,17 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
 
 void WaitQueues::Waiter::stop_waiting() {
   if (is_done()) return;
-  if (queue) {
-    queue->leave(*this, Ended::kStopped);
-  } else {
-    tell_denied(Ended::kStopped);
-  }
+  if (queue) return queue->leave(*this, Ended::kStopped);
+  is_reserved_ ? give_up(Ended::kStopped) : tell_denied(Ended::kStopped);
 }
 
 void WaitQueues::Waiter::on_event(std::size_t claim, Waking why, nanoseconds lasts) {
-  if (is_done()) return;
+  if (is_done() || callers_.empty()) return;  // It has left what it waited for.
   const auto self = shared_from_this();
+  if (is_reserved_) {
+    if (why == Waking::kBlocked) request_.until = timer_->now();
+    return begin_again();
+  }
   if (!queue) {  // It is on its way to the queue of another claim.
     return timer_->post([self, claim, why, lasts] { self->on_event(claim, why, lasts); });
   }
@@ -527,7 +616,7 @@ void WaitQueues::Waiter::on_event(std::size_t claim, Waking why, nanoseconds las
 // REQUIRES: the lock is held.
 WaitQueues::Queues::iterator WaitQueues::find_queue(std::string_view key, const Limit& limit) {
   const auto [first, last] = queues_.equal_range(key);
-  const auto is_of = [&](const auto& entry) { return entry.second.queue->is_of(limit); };
+  const auto is_of = [&](const auto& entry) { return entry.second->is_of(limit); };
   const auto found = std::find_if(first, last, is_of);
   return found == last ? queues_.end() : found;
 }
@@ -537,11 +626,26 @@ bool WaitQueues::has_queue(std::string_view key, const Limit& limit) {
   return find_queue(key, limit) != queues_.end();
 }
 
-void WaitQueues::wait(AcquireRequest request, std::optional<Decision> denied,
+// Throws std::system_error, without what the caller has reserved, if the timer thread cannot start.
+std::shared_ptr<TimerQueue> WaitQueues::timer_for(const AcquireRequest& request,
+                                                  const std::optional<AcquireOutcome>& asked) {
+  try {
+    return request.claim().queues->timer();
+  } catch (const std::system_error&) {
+    if (asked && asked->is_granted()) return_granted(request, *asked, nullptr);
+    throw;
+  }
+}
+
+void WaitQueues::wait(AcquireRequest request, const std::optional<AcquireOutcome>& asked,
                       const std::stop_token& stop, const Done& done) {
-  const auto timer = request.claim().queues->timer();
+  const auto timer = timer_for(request, asked);
   const auto waiter = std::make_shared<Waiter>(timer, std::move(request), done);
-  if (denied) waiter->wait_for_binding(*denied);
+  if (asked && asked->is_granted()) {
+    waiter->reserve(*asked);
+    return timer->post([waiter, stop] { waiter->stop_on(stop); });
+  }
+  if (asked) waiter->wait_for_binding(asked->decision);
   join(waiter, stop);
 }
 
@@ -562,16 +666,16 @@ void WaitQueues::join(const std::shared_ptr<Waiter>& waiter, const std::stop_tok
   const Limit& limit = limit_of(claim);
   auto found = queues.find_queue(claim.key, limit);
   if (found == queues.queues_.end()) {
-    found = queues.queues_.emplace(claim.key, Entry{std::make_shared<Queue>(queues, timer, limit)});
+    found = queues.queues_.emplace(claim.key, std::make_shared<Queue>(queues, timer, limit));
   }
-  Entry& entry = found->second;
-  ++entry.waiting;
+  ++found->second->places;
   // Counted before it asks again, so that a thread that returns units after its denial finds it,
   // and wakes it.
   queues.waiting_.fetch_add(1, std::memory_order_release);
-  timer->post([waiter, stop, since = WaitingCallers::wakings(), queue = entry.queue] {
+  timer->post([waiter, stop, since = WaitingCallers::wakings(), queue = found->second] {
     waiter->stop_on(stop);
-    waiter->learn_of_events(since);
+    // Of the events of one claim alone, its queue tells it.
+    if (waiter->request().claims.size() > 1) waiter->learn_of_events(since);
     queue->join(waiter);
   });
 }
@@ -580,9 +684,9 @@ void WaitQueues::join(const std::shared_ptr<Waiter>& waiter, const std::stop_tok
 void WaitQueues::on_left(const std::string& key, const Queue& queue) {
   const std::lock_guard lock(mutex_);
   const auto [first, last] = queues_.equal_range(key);
-  const auto is_it = [&](const auto& entry) { return entry.second.queue.get() == &queue; };
+  const auto is_it = [&](const auto& entry) { return entry.second.get() == &queue; };
   const auto entry = std::find_if(first, last, is_it);
-  if (--entry->second.waiting == 0) queues_.erase(entry);
+  if (--entry->second->places == 0) queues_.erase(entry);
   waiting_.fetch_sub(1, std::memory_order_release);
 }
 
@@ -592,9 +696,10 @@ void WaitQueues::ask_first(const std::shared_ptr<Waiter>& waiter) {
   if (waits_first(waiter->request())) return join(waiter, {});
   waiter->ask([waiter] {
     if (waiter->is_done()) return;
-    std::optional<AcquireOutcome> asked = waiter->outcome();
-    if (!ask_unless_asked(waiter->request(), asked)) return waiter->tell(*asked);
-    waiter->wait_for_binding(asked->decision);
+    AcquireOutcome outcome = waiter->outcome();
+    const bool waits = must_wait(waiter->request(), outcome);
+    if (!waits || outcome.is_granted()) return waiter->take(outcome);
+    waiter->wait_for_binding(outcome.decision);
     join(waiter, {});
   });
 }
@@ -624,32 +729,29 @@ void WaitQueues::return_granted(const AcquireRequest& request, const AcquireOutc
   }
 }
 
-// Runs this on the timer thread, for each queue of the key.
+// Runs this on the timer thread, for each queue of the key, or for all if it is null.
 template <class Task>
-void WaitQueues::post_to_queues(std::string_view key, const Task& task) {
+void WaitQueues::post_to_queues(const std::string_view* key, const Task& task) {
   if (waiting_.load(std::memory_order_acquire) == 0) return;
   const std::lock_guard lock(mutex_);
-  const auto [first, last] = queues_.equal_range(key);
+  const auto [first, last] =
+      key ? queues_.equal_range(*key) : std::pair(queues_.begin(), queues_.end());
   for (auto entry = first; entry != last; ++entry) {
-    timer()->post([queue = entry->second.queue, task] { task(*queue); });
+    timer()->post([queue = entry->second, task] { task(*queue); });
   }
 }
 
 void WaitQueues::released(std::string_view key) {
-  post_to_queues(key, [](Queue& queue) { queue.released(); });
+  post_to_queues(&key, [](Queue& queue) { queue.released(); });
 }
 
 void WaitQueues::blocked(std::string_view key, const Decision& denial) {
-  post_to_queues(key, [denial](Queue& queue) { queue.blocked(denial); });
+  post_to_queues(&key, [denial](Queue& queue) { queue.blocked(denial); });
   callers_.wake(key, Waking::kBlocked, denial.retry_after);
 }
 
 void WaitQueues::limit_replaced() {
-  if (waiting_.load(std::memory_order_acquire) == 0) return;
-  const std::lock_guard lock(mutex_);
-  for (const auto& [key, entry] : queues_) {
-    timer()->post([queue = entry.queue] { queue->limit_replaced(); });
-  }
+  post_to_queues(nullptr, [](Queue& queue) { queue.limit_replaced(); });
 }
 
 void WaitQueues::acquire(AcquireRequest request, const std::stop_token& stop, const Done& done) {
@@ -667,8 +769,9 @@ void WaitQueues::acquire(AcquireRequest request, const std::stop_token& stop, co
         ask_first(waiter);
       });
     }
-    if (ask_unless_asked(request, asked)) {
-      return wait(std::move(request), asked->decision, stop, done);
+    asked = ask_now(request, claim.queues->now());
+    if (must_wait(request, *asked)) {
+      return wait(std::move(request), asked, stop, done);
     }
   } catch (const std::exception&) {
     asked = AcquireOutcome{.error = std::current_exception()};
@@ -680,17 +783,16 @@ void WaitQueues::acquire(AcquireRequest request, const std::stop_token& stop, co
 AcquireOutcome WaitQueues::acquire_blocking(AcquireRequest request,
                                             std::optional<AcquireOutcome> asked,
                                             const std::stop_token& stop) {
-  std::optional<Decision> denied;
   if (asked || (!stop.stop_requested() && !waits_first(request))) {
-    if (!ask_unless_asked(request, asked)) {
+    if (!asked) asked = ask_now(request, request.claim().queues->now());
+    if (!must_wait(request, *asked)) {
       if (asked->error) std::rethrow_exception(asked->error);
       return *std::move(asked);
     }
-    denied = asked->decision;
   }
   auto outcome = block_until_called<AcquireOutcome>(
-      request.claim().queues->timer(),
-      [&](const Done& done) { wait(std::move(request), denied, stop, done); });
+      timer_for(request, asked),
+      [&](const Done& done) { wait(std::move(request), asked, stop, done); });
   if (outcome.error) std::rethrow_exception(outcome.error);
   return outcome;
 }

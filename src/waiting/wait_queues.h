@@ -91,14 +91,16 @@ class WaitQueues final {
   /// The number of waiting callers, for all keys.
   std::size_t waiting() const { return waiting_.load(std::memory_order_acquire); }
 
-  // Functions that acquire, and one that returns. The caller waits in the queues of the claims of
-  // its request: first in the one that the request names; when it is the first there and another
-  // claim denies for longest, it goes to the queue of that one. `stop` ends the wait early.
+  // Functions that acquire. The caller waits in the queues of the claims of its request: first in
+  // the one that the request names; when it is the first there and another claim denies for
+  // longest, it goes to the queue of that one. Once it has reserved units that come later, it waits
+  // for them, in no queue. `stop` ends the wait early.
 
-  /// Waits in the queue without blocking, and calls `done`. `denied` is the store's denial, if the
-  /// caller has just asked it directly: it then waits first for the claim that binds. Throws
-  /// std::system_error if the system cannot start the timer thread.
-  static void wait(AcquireRequest request, std::optional<Decision> denied,
+  /// Waits without blocking, and calls `done`. `asked` is the outcome, if the caller has just asked
+  /// the store directly: if it was denied, it waits first for the claim that binds; if it was
+  /// granted units that come later, it waits for them. Throws std::system_error if the system
+  /// cannot start the timer thread: then it has taken nothing.
+  static void wait(AcquireRequest request, const std::optional<AcquireOutcome>& asked,
                    const std::stop_token& stop, const Done& done);
 
   /// Acquires without blocking: asks the store directly, unless other callers of this process wait
@@ -135,21 +137,19 @@ class WaitQueues final {
   WaitingCallers& callers() { return callers_; }
 
  private:
-  struct Denial;
   class Waiter;
   class Queue;
-  struct Entry {
-    std::shared_ptr<Queue> queue;
-    std::size_t waiting = 0;
-  };
   /// By key; of one key, one for the limits of equal numbers.
-  using Queues = std::unordered_multimap<std::string, Entry, TextHash, std::equal_to<>>;
+  using Queues =
+      std::unordered_multimap<std::string, std::shared_ptr<Queue>, TextHash, std::equal_to<>>;
 
   Queues::iterator find_queue(std::string_view key, const Limit& limit);
   bool has_queue(std::string_view key, const Limit& limit);
   template <class Task>
-  void post_to_queues(std::string_view key, const Task& task);
+  void post_to_queues(const std::string_view* key, const Task& task);
   static void join(const std::shared_ptr<Waiter>& waiter, const std::stop_token& stop);
+  static std::shared_ptr<TimerQueue> timer_for(const AcquireRequest& request,
+                                               const std::optional<AcquireOutcome>& asked);
   static void ask_first(const std::shared_ptr<Waiter>& waiter);
   void on_left(const std::string& key, const Queue& queue);
 

@@ -23,8 +23,6 @@ inline constexpr std::chrono::milliseconds kPauseForUnits{850};
 
 /// Why a waiting caller is woken.
 enum class Waking : std::uint8_t {
-  kReady,     ///< The units are there: the caller may go ahead.
-  kStopped,   ///< The caller's stop token was requested to stop.
   kBlocked,   ///< Another caller of this process has blocked the key.
   kAskAgain,  ///< Another caller of this process has reset the key, or replaced the limit.
 };

@@ -56,7 +56,9 @@ class WaitQueuesFixture : public testing::Test {
     if (options.directly) {
       WaitQueues::acquire(std::move(request), options.stop, done);
     } else {
-      WaitQueues::wait(std::move(request), options.denied, options.stop, done);
+      std::optional<AcquireOutcome> asked;
+      if (options.denied) asked = AcquireOutcome{.decision = *options.denied};
+      WaitQueues::wait(std::move(request), asked, options.stop, done);
     }
     timer_->run();
     return number;
