@@ -2,9 +2,8 @@
 
 import os
 import shlex
-import subprocess
 
-from harness import ROOT, ServerTest, command, read_text, run
+from harness import ROOT, Process, ServerTest, command, read_text, run
 
 CHECK_FIELDS = 6
 
@@ -67,14 +66,11 @@ class RedisCli(ServerTest):
 
     def test_stat(self):
         """`redis-cli --stat` finds the fields of INFO that it prints."""
-        stat = subprocess.Popen(["stdbuf", "-oL", "redis-cli", "-p", str(self.server.port),
-                                 "--stat", "-i", "0.1"], stdout=subprocess.PIPE, text=True)
-        try:
-            lines = [stat.stdout.readline() for _ in range(3)]
-        finally:
-            stat.kill()
-            stat.communicate()
-        self.assertRegex(lines[2], r"^\d+ +[1-9][\d.]*M +[1-9]\d* +0 +[1-9]\d* \(\+0\) +[1-9]\d* ")
+        with Process("stdbuf", "-oL", "redis-cli", "-p", str(self.server.port), "--stat", "-i",
+                     "0.1") as stat:
+            stat.await_output("\n", 3)
+            line = stat.output().splitlines()[2]
+        self.assertRegex(line, r"^\d+ +[1-9][\d.]*M +[1-9]\d* +0 +[1-9]\d* \(\+0\) +[1-9]\d* ")
 
 
 class Sluice(ServerTest):

@@ -148,11 +148,11 @@ def written_to(file):
 class Process:
     """A context manager that runs a program in the background, with its output in files."""
 
-    def __init__(self, *arguments, stdin=subprocess.DEVNULL, **options):
+    def __init__(self, *arguments, stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT, **options):
         """`options`: further ones of subprocess.Popen."""
         self._output = tempfile.TemporaryFile()
         self._process = subprocess.Popen(arguments, stdin=stdin, stdout=self._output,
-                                         stderr=subprocess.STDOUT, **options)
+                                         stderr=stderr, **options)
 
     def __enter__(self):
         return self

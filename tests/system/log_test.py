@@ -7,26 +7,17 @@ import os
 import re
 import signal
 import socket
-import subprocess
 import threading
 import time
 
-from harness import (BINARY, PATIENCE_S, ROOT, Connection, RedisServer, Server, SystemTest,
-                     await_true, free_port, open_socket, read_text, replace_text, sluice)
+from harness import (BINARY, ROOT, Connection, Process, RedisServer, Server, SystemTest, await_true,
+                     free_port, open_socket, read_text, replace_text, sluice)
 
 ROW = re.compile(r"^\| `(\w+)` \| (info|warning|error) \|.*\|([^|]*)\|$", re.MULTILINE)
 USUAL = {"time", "level", "event", "message"}
 # On a busy machine a decision may be slow: that is an event as well.
 FILE = "log: {format: json, slow: no}\n"
 PASSWORD = "open-sesame"
-
-
-def listens(port):
-    try:
-        open_socket(("127.0.0.1", port)).close()
-        return True
-    except OSError:
-        return False
 
 
 class LateServer:
@@ -260,26 +251,25 @@ class LogTest(SystemTest):
         self.assertEqual((result.returncode, self.events(result.stderr)), (1, ["not_started"]))
 
     def serve_into(self, writer):
-        """The process and the port of a server that logs into this pipe."""
-        port = free_port()
-        process = subprocess.Popen([BINARY, "serve", "--resp", f"127.0.0.1:{port}"], stderr=writer)
-        self.addCleanup(process.kill)
+        """A server that logs into this pipe, and its address."""
+        address = ("127.0.0.1", free_port())
+        server = self.enterContext(Process(BINARY, "serve", "--resp", f"127.0.0.1:{address[1]}",
+                                           stderr=writer))
         os.close(writer)
-        return process, port
+        return server, address
 
-    def expect_service(self, process, port):
-        with Connection(("127.0.0.1", port)) as connection:
-            process.send_signal(signal.SIGUSR1)  # The server has a line for it.
+    def expect_service(self, server, address):
+        with Connection(address) as connection:
+            server.signal(signal.SIGUSR1)  # The server has a line for it.
             self.assertEqual(connection.ask("PING"), "PONG")
-        process.send_signal(signal.SIGTERM)
-        self.assertEqual(process.wait(PATIENCE_S), 0)
+        self.assertEqual(server.stop(), 0)
 
     def test_a_reader_that_is_gone_does_not_end_the_server(self):
         reader, writer = os.pipe()
-        process, port = self.serve_into(writer)
+        server, address = self.serve_into(writer)
         self.assertIn(b"serving ", os.read(reader, 4096))
         os.close(reader)
-        self.expect_service(process, port)
+        self.expect_service(server, address)
 
     def test_a_reader_that_reads_nothing_does_not_hold_the_server_up(self):
         reader, writer = os.pipe()
@@ -289,9 +279,9 @@ class LogTest(SystemTest):
             while True:
                 os.write(writer, b"x" * 4096)
         os.set_blocking(writer, True)
-        process, port = self.serve_into(writer)
-        await_true("it listens", lambda: listens(port))
-        self.expect_service(process, port)
+        server, address = self.serve_into(writer)
+        server.await_listening(address)
+        self.expect_service(server, address)
 
     def test_the_options_win_over_the_file(self):
         file = self.write_file("sluice.yaml", "log: {format: json, level: error}\n")
