@@ -7,7 +7,7 @@ import re
 import tempfile
 
 from certificates import Certificates
-from harness import ROOT, Server, SystemTest, free_port, read_text, run, write_text
+from harness import ROOT, Server, SystemTest, read_text, run, write_text
 
 ROW = re.compile(r"^\| `(\w+)` \| (\w+) \|([^|]*)\| \S.* \|$", re.MULTILINE)
 RULES = os.path.join(ROOT, "packaging", "prometheus", "sluice-alerts.yaml")
@@ -26,12 +26,6 @@ TOLD_LATER = {("sluice_decisions_total", "source", "unavailable"),
               ("sluice_decisions_total", "source", "local"),
               ("sluice_decisions_total", "source", "policy"),
               ("sluice_decisions_total", "outcome", "would_deny")}
-SNAPSHOT_FAILED = {
-    "exp_labels": {"job": "sluice", "instance": "a", "severity": "warning"},
-    "exp_annotations": {
-        "summary": "a cannot write its snapshot",
-        "description": "A restart may lose what was decided since the last one. The log says why, "
-                       "with the event snapshot_failed or snapshot_not_synced."}}
 
 
 class MetricsTest(SystemTest):
@@ -42,10 +36,9 @@ class MetricsTest(SystemTest):
         made = Certificates(folder)
         limits = os.path.join(folder, "limits.yaml")
         write_text(limits, "limits: {a: fixed_window 5/1m}\n")
-        port = free_port()
-        with Server("--http", f"127.0.0.1:{port}", "--snapshot", os.path.join(folder, "snapshot"),
-                    "--limits", limits, *made.options()):
-            text = made.fetch(f"https://127.0.0.1:{port}/metrics")
+        with Server("--snapshot", os.path.join(folder, "snapshot"), "--limits", limits,
+                    *made.options(), http=True) as server:
+            text = made.fetch(f"https://127.0.0.1:{server.http[1]}/metrics")
         cls.types = TYPE.findall(text)
         cls.told = {}  # {metric: {(label, value)}}
         for name, labels in SAMPLE.findall(text):
@@ -92,8 +85,13 @@ class Packaging(MetricsTest):
         for rule in rules:
             self.check(rule.partition("labels:")[0], rule.partition("annotations:")[2])
 
-    def run_rules(self, tests, series):
-        """`series`: of each its metric, its value each minute and its instance."""
+    def expect_alert(self, name, summary, description, minutes, series):
+        """Server `a` has the alert in the minutes whose value is true. `series`: of each its
+        metric, its value each minute and its instance."""
+        alert = {"exp_labels": {"job": "sluice", "instance": "a", "severity": "warning"},
+                 "exp_annotations": {"summary": summary, "description": description}}
+        tests = [{"eval_time": f"{minute}m", "alertname": name,
+                  "exp_alerts": [alert] if is_so else []} for minute, is_so in minutes.items()]
         rules = self.write_file("test.yaml", json.dumps({
             "rule_files": [RULES], "evaluation_interval": "1m",
             "tests": [{"interval": "1m", "alert_rule_test": tests, "input_series": [
@@ -106,28 +104,25 @@ class Packaging(MetricsTest):
         """Of a server that writes one each hour: it begins when one is missing, and ends with the
         next. Another server keeps none."""
         always = "0x299"  # Once a minute.
-        tests = [{"eval_time": f"{minute}m", "alertname": "SluiceSnapshotFailed",
-                  "exp_alerts": [SNAPSHOT_FAILED] if minute in (128, 180, 239) else []}
-                 for minute in (30, 66, 125, 128, 180, 239, 241)]
-        self.run_rules(tests, [
-            ("process_start_time_seconds", always, "a"),
-            ("sluice_snapshot_interval_seconds", "3600x299", "a"),
-            # After an hour, and then only after three more.
-            ("sluice_last_snapshot_time_seconds", "0x59 3600x179 14400x59", "a"),
-            ("process_start_time_seconds", always, "b"),
-            ("sluice_last_snapshot_time_seconds", always, "b")])
+        self.expect_alert(
+            "SluiceSnapshotFailed", "a cannot write its snapshot",
+            "A restart may lose what was decided since the last one. The log says why, with the "
+            "event snapshot_failed or snapshot_not_synced.",
+            {30: False, 66: False, 125: False, 128: True, 180: True, 239: True, 241: False},
+            [("process_start_time_seconds", always, "a"),
+             ("sluice_snapshot_interval_seconds", "3600x299", "a"),
+             # After an hour, and then only after three more.
+             ("sluice_last_snapshot_time_seconds", "0x59 3600x179 14400x59", "a"),
+             ("process_start_time_seconds", always, "b"),
+             ("sluice_last_snapshot_time_seconds", always, "b")])
 
     def test_the_alert_of_reloads(self):
         """It stays for as long as the last reload is one that failed."""
-        alerts = [{"exp_labels": {"job": "sluice", "instance": "a", "severity": "warning"},
-                   "exp_annotations": {
-                       "summary": "a has not taken its changed file",
-                       "description": "It goes on as before. The log says where the mistake is, or "
-                                      "that the file is gone, with the event not_reloaded."}}]
-        tests = [{"eval_time": f"{minute}m", "alertname": "SluiceReloadFailed",
-                  "exp_alerts": alerts if minute in (10, 100) else []}
-                 for minute in (9, 10, 100, 110)]
-        self.run_rules(tests, [("sluice_last_reload_succeeded", "1x9 0x99 1x9", "a")])
+        self.expect_alert(
+            "SluiceReloadFailed", "a has not taken its changed file",
+            "It goes on as before. The log says where the mistake is, or that the file is gone, "
+            "with the event not_reloaded.", {9: False, 10: True, 100: True, 110: False},
+            [("sluice_last_reload_succeeded", "1x9 0x99 1x9", "a")])
 
     def test_the_dashboard(self):
         dashboard = json.loads(read_text(DASHBOARD))
