@@ -102,12 +102,17 @@ class Sluice(ServerTest):
                 ("SLUICE.CHECK 'sliding_log 5/1h' cost 3", [0, 5, 2]),
                 ("SLUICE.CHECK 'sliding_log 5/1h' cost 6", [0, 5, 2, -1]),
                 ("SLUICE.CHECK 'sliding_log 5/1h' cost 0", [1, 5, 2]),
-                ("SLUICE.TAKE 'sliding_log 5/1h' units 9", [1, 5, 0, None, None, None, 5]),
+                ("SLUICE.TAKE 'sliding_log 5/1h' units", [1, 5, 4, 0, None, 0, 1]),
+                ("SLUICE.TAKE 'sliding_log 5/1h' units 9", [1, 5, 0, None, None, None, 4]),
+                ("SLUICE.TAKE 'sliding_log 5/1h' units 9", [0, 5, 0, None, None, None, 0]),
                 ("SLUICE.REFUND 'sliding_log 5/1h' units 2", [1, 5, 2]),
                 ("SLUICE.CHARGE 'sliding_log 5/1h' units 4", [1, 5, 0]),
                 ("SLUICE.CHECK 'sliding_log 5/1h' units", [0]),
                 ("SLUICE.BLOCK 'sliding_log 5/1h' block 60000", [1, 5, 0]),
                 ("SLUICE.CHECK 'sliding_log 5/1h' block", [0, 5, 0]),
+                ("SLUICE.RESET 'sliding_log 5/1h' block", "OK"),
+                ("SLUICE.CHECK 'sliding_log 5/1h' block", [1, 5, 4]),
+                ("SLUICE.BLOCK 'sliding_log 5/1h' block 60000", [1, 5, 0]),
                 ("SLUICE.CHECK 'leaky_bucket 1/1h queue=4' delay", [1, 5, 4, 0, None, 0]),
                 ("RL.THROTTLE other 4 1 3600", [0, 5, 4, -1, 3600]),
                 ("THROTTLE other 5 1 3600", [1, 5, 3]),
@@ -119,6 +124,8 @@ class Sluice(ServerTest):
             if isinstance(begin, list):
                 reply = [None if wanted is None else value for value, wanted in zip(reply, begin)]
             self.assertEqual(reply, begin, words)
+        blocked = connection.ask("SLUICE.CHECK", "sliding_log 5/1h", "block")
+        self.assertAlmostEqual(blocked[3], 60_000, delta=20_000)
         delayed = connection.ask("SLUICE.CHECK", "leaky_bucket 1/1h queue=4", "delay")
         self.assertAlmostEqual(delayed[5], 3600000, delta=20000)
 

@@ -81,15 +81,20 @@ class Users(SystemTest):
                    f"http://127.0.0.1:{self.http}{path}").stdout
 
     def test_curl(self):
-        bearer = ("--oauth2-bearer", self.token)
-        self.assertEqual(self.status("/v1/limits"), "401")
-        self.assertEqual(self.status("/v1/limits", *bearer), "403")
-        self.assertEqual(self.status("/v1/limits", "--oauth2-bearer", self.admin), "200")
-        self.assertEqual(self.status("/auth?limit=login", *bearer), "500")
-        self.assertEqual(self.status("/auth?limit=login", "-H", "X-Sluice-Token: " + self.token),
-                         "204")
-        self.assertEqual(self.status("/healthz"), "200")
-        self.assertEqual(self.status("/metrics", "--oauth2-bearer", "wrong"), "401")
+        bearer, proxy = "Authorization: Bearer ", "X-Sluice-Token: "
+        for path, headers, status in (
+                ("/v1/limits", (), "401"),
+                ("/v1/limits", (bearer + self.token,), "403"),
+                ("/v1/limits", (bearer + self.admin,), "200"),
+                ("/metrics", (bearer + "wrong",), "401"),
+                # A proxy has a header of its own. The token of its client is not read.
+                ("/auth?limit=login", (bearer + self.token,), "500"),
+                ("/auth?limit=login", (proxy + self.token,), "204"),
+                ("/auth?limit=login", (proxy + self.token, bearer + "theirs"), "204"),
+                ("/auth/login/path", (proxy + "wrong",), "500"),
+                ("/healthz", (), "200"), ("/readyz", (), "200"), ("/nothing", (), "404")):
+            options = (word for header in headers for word in ("-H", header))
+            self.assertEqual(self.status(path, *options), status, (path, headers))
 
     def test_clients_are_waited_for_ten_seconds(self):
         """One of HTTP until it sends a right token; what needs none is answered, and does not
