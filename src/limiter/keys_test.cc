@@ -317,12 +317,5 @@ TEST(KeyHasher, RefusesAPepperThatCanBeGuessed) {
   }
 }
 
-RC_GTEST_PROP(ClientIp, WhoIsNoProxyCannotChooseItsKey,
-              (const std::vector<std::string>& header, const Groups& client)) {
-  const Lines lines(header.begin(), header.end());
-  const std::string peer = public_text(client);
-  RC_ASSERT(behind_proxies().key(peer, lines) == ClientIp().key(peer));
-}
-
 }  // namespace
 }  // namespace sluice

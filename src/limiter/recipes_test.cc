@@ -107,7 +107,9 @@ TEST_F(RecipesTest, ANameIsQuotedWithoutItsControlCharacters) {
   EXPECT_LT(error.size(), 200U);
 }
 
-TEST_F(RecipesTest, RefuseNumbersOutOfRange) {
+TEST_F(RecipesTest, RefuseNumbersOutOfRangeAndNoStore) {
+  EXPECT_THROW(throttle(nullptr, "sms").then([] {}), std::invalid_argument);
+  EXPECT_THROW(funnel(nullptr, "jobs").then([] {}), std::invalid_argument);
   EXPECT_THROW(throttle(store_, "sms").allow(0).then([] {}), InvalidLimit);
   EXPECT_THROW(throttle(store_, "sms").every(seconds(0)).then([] {}), InvalidLimit);
   EXPECT_THROW(throttle(store_, "sms").every(seconds(-1)).then([] {}), InvalidLimit);
@@ -178,12 +180,6 @@ TEST_F(RecipesTest, FunnelWaitsForAPlace) {
     ++runs;
   });
   EXPECT_EQ(runs, 1);
-}
-
-TEST(Recipes, NeedAStore) {
-  const auto run = [] { return 1; };
-  EXPECT_THROW(throttle(nullptr, "a").then(run), std::invalid_argument);
-  EXPECT_THROW(funnel(nullptr, "a").then(run), std::invalid_argument);
 }
 
 }  // namespace
