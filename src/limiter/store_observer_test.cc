@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <future>
 #include <memory>
 
@@ -18,6 +19,7 @@ using State = StoreHealth::State;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::SizeIs;
 
 class StoreEventsTest : public testing::Test {
  protected:
@@ -39,6 +41,23 @@ class StoreEventsTest : public testing::Test {
     ++health_.times_lost;
   }
 
+  /// What happens again and again is told once, and again only after a minute without it.
+  void expect_told_after_a_quiet_minute(const std::function<void()>& happens,
+                                        const std::string& told) {
+    connect();
+    happens();
+    EXPECT_THAT(messages(), ElementsAre("the store redis://h " + told));
+    for (int i = 0; i < 3; ++i) {
+      now_ += 59s;
+      happens();
+      EXPECT_THAT(messages(), IsEmpty());
+    }
+    now_ += 1min;
+    EXPECT_THAT(messages(), IsEmpty());
+    happens();
+    EXPECT_THAT(messages(), SizeIs(1));
+  }
+
   StoreEvents events_{"redis://h"};
   StoreHealth health_;
   StoreEvents::TimePoint now_{1h};
@@ -48,6 +67,7 @@ TEST_F(StoreEventsTest, AStoreThatStaysAsItIsHasNone) {
   EXPECT_THAT(messages(), IsEmpty());
   go_up();
   EXPECT_THAT(messages(), ElementsAre("the store redis://h is connected"));
+  health_.late_replies = 100;
   EXPECT_THAT(messages(), IsEmpty());
 }
 
@@ -106,74 +126,45 @@ TEST_F(StoreEventsTest, EachReasonOfALossIsToldOnce) {
 }
 
 TEST_F(StoreEventsTest, LatenessIsReportedWithASufficientDeadline) {
-  connect();
   health_.deadline = 10ms;
-  health_.times_late = 1;
   health_.late_round_trip = 11'200us;
   health_.sufficient_deadline = 23ms;
-  EXPECT_THAT(messages(),
-              ElementsAre("the store redis://h answers later than the deadline of 10ms: after up "
-                          "to 12ms; deadline=23ms would be enough"));
-  health_.late_replies = 100;
-  EXPECT_THAT(messages(), IsEmpty());
-  now_ += 59s;
-  ++health_.times_late;
-  EXPECT_THAT(messages(), IsEmpty()) << "it is late again and again";
-  now_ += 1min;
-  ++health_.times_late;
-  EXPECT_THAT(messages().size(), 1U);
+  expect_told_after_a_quiet_minute(
+      [this] { ++health_.times_late; },
+      "answers later than the deadline of 10ms: after up to 12ms; deadline=23ms would be enough");
 }
 
-TEST_F(StoreEventsTest, AFullStoreIsToldAgainOnlyAfterAQuietMinute) {
-  connect();
-  health_.evicted = 1;
-  EXPECT_THAT(messages(),
-              ElementsAre("the store redis://h is full: so far 1 keys were evicted and 0 requests "
-                          "for new keys found no room"));
-  for (int i = 0; i < 100; ++i) {
-    now_ += 59s;
-    ++health_.without_room;
-    EXPECT_THAT(messages(), IsEmpty());
-  }
+TEST_F(StoreEventsTest, AFullStoreIsTold) {
+  expect_told_after_a_quiet_minute(
+      [this] { ++health_.evicted; },
+      "is full: so far 1 keys were evicted and 0 requests for new keys found no room");
   now_ += 1min;
-  EXPECT_THAT(messages(), IsEmpty());
-  ++health_.evicted;
-  EXPECT_THAT(messages(), ElementsAre(HasSubstr("2 keys were evicted and 100 requests")));
+  health_.without_room = 100;
+  EXPECT_THAT(messages(), ElementsAre(HasSubstr("keys were evicted and 100 requests")));
 }
 
-// An error that goes on does not hide another one.
-TEST_F(StoreEventsTest, ARefusalIsToldAgainOnlyAfterAQuietMinuteOrIfItIsAnother) {
-  connect();
+TEST_F(StoreEventsTest, AClockThatIsBehindIsTold) {
+  health_.late_clock = "this process's clock";
+  health_.clock_lag = 2s;
+  expect_told_after_a_quiet_minute(
+      [this] { ++health_.clock_behind; },
+      "has keys ahead of the clock: this process's clock is behind by 2s");
+}
+
+TEST_F(StoreEventsTest, EachRefusalIsTold) {
   const auto refuse = [this](const char* refusal) {
     health_.refusal = refusal;
     ++health_.refused;
-    now_ += 31s;
-    return messages();
   };
-  EXPECT_THAT(refuse("OOM"), ElementsAre("the store redis://h refuses requests: OOM"));
-  for (int i = 0; i < 3; ++i) EXPECT_THAT(refuse("OOM"), IsEmpty());
-  EXPECT_THAT(refuse("NOPERM"), ElementsAre("the store redis://h refuses requests: NOPERM"));
-  for (int i = 0; i < 3; ++i) EXPECT_THAT(refuse("OOM"), IsEmpty()) << "it has gone on";
-  now_ += 1min;
-  EXPECT_THAT(messages(), IsEmpty());
-  EXPECT_THAT(refuse("OOM"), ElementsAre(HasSubstr("OOM")));
-}
-
-TEST_F(StoreEventsTest, AClockThatIsBehindIsToldAgainOnlyAfterAQuietMinute) {
-  connect();
-  health_.late_clock = "this process's clock";
-  health_.clock_lag = 2s;
-  health_.clock_behind = 1;
-  EXPECT_THAT(messages(), ElementsAre("the store redis://h has keys ahead of the clock: this "
-                                      "process's clock is behind by 2s"));
+  expect_told_after_a_quiet_minute([&] { refuse("OOM"); }, "refuses requests: OOM");
+  // An error that goes on does not hide another one.
+  refuse("NOPERM");
+  EXPECT_THAT(messages(), ElementsAre("the store redis://h refuses requests: NOPERM"));
   for (int i = 0; i < 3; ++i) {
-    now_ += 59s;
-    ++health_.clock_behind;
-    EXPECT_THAT(messages(), IsEmpty());
+    now_ += 31s;
+    refuse("OOM");
+    EXPECT_THAT(messages(), IsEmpty()) << "it has gone on";
   }
-  now_ += 1min;
-  ++health_.clock_behind;
-  EXPECT_THAT(messages(), ElementsAre(HasSubstr("is behind by 2s")));
 }
 
 TEST(StoreObserver, IsToldThatAMemoryStoreIsFull) {
