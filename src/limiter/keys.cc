@@ -41,52 +41,6 @@ constexpr std::string_view kUnix = "unix:";
 // Of ::ffff:0:0/96, the IPv4 addresses as IPv6 has them.
 constexpr int kIpv4PrefixBits = 96;
 
-/// Gives the items of X-Forwarded-For from right to left. It looks at a bounded number of bytes,
-/// whatever the header's length.
-class Hops {
- public:
-  explicit Hops(std::span<const std::string_view> lines) : lines_(lines) {}
-
-  /// The next item that is not empty; nothing where there is none, or one that is no address, or
-  /// the bound is reached.
-  std::optional<IpAddress> next() {
-    while (items_++ < kMaxItems) {
-      const std::optional<std::string_view> item = next_item();
-      if (!item) return {};
-      if (item->find_first_not_of(" \t") != std::string_view::npos) {
-        return parse_ip_endpoint(*item);
-      }
-    }
-    return {};
-  }
-
- private:
-  /// The bytes after the last comma of the line in hand, or else of the line before it; nothing
-  /// where they are more than an item may have.
-  std::optional<std::string_view> next_item() {
-    if (!in_line_) {
-      if (lines_.empty()) return {};
-      line_ = lines_.back();
-      lines_ = lines_.first(lines_.size() - 1);
-    }
-    const std::size_t unseen = line_.size() - std::min(line_.size(), kMaxItemBytes + 1);
-    const std::size_t comma = line_.substr(unseen).rfind(',');
-    in_line_ = comma != std::string_view::npos;
-    if (!in_line_) {
-      if (line_.size() > kMaxItemBytes) return {};
-      return line_;
-    }
-    const std::string_view item = line_.substr(unseen + comma + 1);
-    line_ = line_.substr(0, unseen + comma);
-    return item;
-  }
-
-  std::span<const std::string_view> lines_;
-  std::string_view line_;  // What is left of the line in hand, if in_line_.
-  bool in_line_ = false;
-  std::size_t items_ = 0;
-};
-
 [[noreturn]] void refuse_proxy(std::string_view text, const std::string& fault) {
   throw std::invalid_argument("\"" + printable(text, 64) + "\" is not a trusted proxy: " + fault);
 }
@@ -135,6 +89,32 @@ struct ClientIp::Settings {
     return std::ranges::any_of(trusted, [&](const auto& range) { return range.contains(address); });
   }
 
+  /// The client that a trusted proxy names in X-Forwarded-For, from right to left: the first
+  /// address that is not trusted, or the last before an item that cannot be read, or a bound.
+  /// Nothing if there is none. Looks at a bounded number of bytes, whatever the header's length.
+  std::optional<IpAddress> client_in(std::span<const std::string_view> lines) const {
+    std::optional<IpAddress> client;
+    std::size_t items = 0;
+    for (; !lines.empty(); lines = lines.first(lines.size() - 1)) {
+      std::string_view line = lines.back();
+      for (bool is_leftmost = false; !is_leftmost;) {
+        if (items++ == kMaxItems) return client;
+        const std::size_t unseen = line.size() - std::min(line.size(), kMaxItemBytes + 1);
+        const std::size_t comma = line.substr(unseen).rfind(',');
+        is_leftmost = comma == std::string_view::npos;
+        const std::string_view item = is_leftmost ? line : line.substr(unseen + comma + 1);
+        if (item.size() > kMaxItemBytes) return client;
+        line.remove_suffix(is_leftmost ? 0 : item.size() + 1);
+        if (item.find_first_not_of(" \t") == std::string_view::npos) continue;
+        const std::optional<IpAddress> hop = parse_ip_endpoint(item);
+        if (!hop) return client;
+        client = hop;
+        if (!trusts(*hop)) return client;
+      }
+    }
+    return client;
+  }
+
   std::string key(const IpAddress& address) const {
     const int prefix = address.is_v4() ? ipv4_prefix : ipv6_prefix;
     std::string text = network_of(address, prefix).to_string();
@@ -164,14 +144,10 @@ ClientIp::ClientIp(const ClientIpOptions& options) {
 std::string ClientIp::key(std::string_view peer,
                           std::span<const std::string_view> x_forwarded_for) const {
   std::optional<IpAddress> client = parse_ip_endpoint(peer);
-  bool trusted =
+  const bool is_trusted =
       client ? settings_->trusts(*client) : settings_->trusts_unix && peer.starts_with(kUnix);
-  Hops hops(x_forwarded_for);
-  while (trusted) {
-    const std::optional<IpAddress> hop = hops.next();
-    if (!hop) break;
-    client = hop;
-    trusted = settings_->trusts(*hop);
+  if (is_trusted) {
+    if (const auto named = settings_->client_in(x_forwarded_for)) client = named;
   }
   return client ? settings_->key(*client) : std::string(peer.substr(0, kMaxPeerBytes));
 }
