@@ -6,7 +6,6 @@
 
 #include "core/read_number.h"
 #include "stores/redis/redis_space.h"
-#include "stores/redis/script_call.h"
 
 namespace sluice::redis {
 namespace {

@@ -10,7 +10,6 @@
 
 #include "net/tls_client.h"
 #include "servers/await.h"
-#include "servers/redis_sentinel.h"
 #include "testing/error_of.h"
 #include "testing/redis_limited.h"
 
