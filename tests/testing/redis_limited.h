@@ -23,11 +23,20 @@ namespace sluice::redis {
 using namespace std::chrono_literals;
 using servers::RedisServer;
 
+// Sentinels watch a primary under the name "it".
 inline RedisOptions options_for(const RedisServer& server, std::chrono::nanoseconds deadline = 5s,
                                 Topology topology = Topology::kSingle) {
   return {.topology = topology,
           .servers = {{.host = "127.0.0.1", .port = server.port()}},
+          .primary_name = topology == Topology::kSentinel ? "it" : "",
           .deadline = deadline};
+}
+
+// A sentinel that watches the server on that port.
+inline servers::RedisOptions sentinel_of(std::uint16_t port, const std::string& password = {}) {
+  return {.config = {"sentinel monitor it 127.0.0.1 " + std::to_string(port) + " 1"},
+          .password = password,
+          .sentinel = true};
 }
 
 // What became of a request.

@@ -74,19 +74,14 @@ TEST(RedisStoreHealth, AReplicaIsLostUntilItIsThePrimary) {
 
 TEST(RedisStoreHealth, NamesAServerThatIsNotWhatTheUrlSays) {
   const RedisServer server;
-  RedisOptions cluster = options_for(server, 20s);
-  RedisOptions with_tls = cluster;
-  RedisOptions sentinel = cluster;
-  cluster.topology = Topology::kCluster;
+  RedisOptions with_tls = options_for(server, 20s);
   with_tls.servers[0].tls = std::make_shared<TlsContext>(TlsOptions{.insecure = true});
-  sentinel.topology = Topology::kSentinel;
-  sentinel.primary_name = "it";
   for (const auto& [options, error] :
-       {std::pair(cluster,
+       {std::pair(options_for(server, 20s, Topology::kCluster),
                   " is no node of a cluster (ERR This instance has cluster support disabled): "
                   "the URL of a single server is redis://"),
         std::pair(with_tls, "the server speaks without TLS"),
-        std::pair(sentinel, " is no sentinel (ERR ")}) {
+        std::pair(options_for(server, 20s, Topology::kSentinel), " is no sentinel (ERR ")}) {
     Limited limited(options, "token_bucket 10/1h");
     EXPECT_THAT(error_at_once(limited), HasSubstr(error));
     EXPECT_EQ(health_of(limited).state, State::kDown);
@@ -103,14 +98,9 @@ TEST(RedisStoreHealth, ARefusedHandshakeDoesNotQuoteTheScript) {
 
 TEST(RedisStoreHealth, OfASentinelFleetIsThatOfThePrimary) {
   const RedisServer primary;
-  const RedisServer sentinel(
-      {.config = {"sentinel monitor it 127.0.0.1 " + std::to_string(primary.port()) + " 1"},
-       .password = "secret",
-       .sentinel = true});
-  RedisOptions options = options_for(sentinel);
+  const RedisServer sentinel(sentinel_of(primary.port(), "secret"));
+  RedisOptions options = options_for(sentinel, 5s, Topology::kSentinel);
   options.servers.push_back({.host = "127.0.0.1", .port = 1});  // A sentinel that is away.
-  options.topology = Topology::kSentinel;
-  options.primary_name = "it";
   options.sentinel_password = "secret";
   Limited limited(options, "token_bucket 10/1h");
   EXPECT_EQ(limited.check("k").remaining, 9);

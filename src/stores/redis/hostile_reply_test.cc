@@ -64,7 +64,7 @@ RedisOptions cluster_of(const FakeServer& server) {
   return options;
 }
 
-RedisOptions sentinel_of(const FakeServer& server) {
+RedisOptions sentinels_of(const FakeServer& server) {
   RedisOptions options = options_of(server);
   options.topology = Topology::kSentinel;
   options.primary_name = "it";
@@ -77,7 +77,7 @@ struct Asked {
                  Batch::OuterStore* outer_store = nullptr)
       : limited(options_for(server), "token_bucket 5/1h"),
         pending(limited.submit("k", outer_store)),
-        peer(accept_store(server, options_for == sentinel_of ? "CLIENT" : "SCRIPT")) {}
+        peer(accept_store(server, options_for == sentinels_of ? "CLIENT" : "SCRIPT")) {}
 
   // Replies to the next command, which is to be this one.
   void answer(std::string_view command, std::string_view reply) {
@@ -107,7 +107,7 @@ TEST(RedisStore, ASentinelThatNamesNoAddressKnowsNoPrimary) {
         command_of({std::string(256, 'x'), "6379"}), command_of({{"\0x", 2}, "6379"}),
         command_of({"127.0.0.1", "6379abc"}), command_of({"127.0.0.1", "0"}),
         command_of({"127.0.0.1", "65536"})}) {
-    Asked asked(sentinel_of);
+    Asked asked(sentinels_of);
     asked.answer("SENTINEL", reply);
     EXPECT_THAT(asked.pending.get().error, HasSubstr(" knows no primary 'it'")) << reply;
   }
@@ -219,7 +219,7 @@ TEST(RedisStore, AMapOfAClusterIsAskedOfTheNextNodeIfOneHasNone) {
 
 TEST(RedisStore, SaysWhyTheSentinelsTellNoPrimary) {
   FakeServer primary;
-  Asked asked(sentinel_of);
+  Asked asked(sentinels_of);
   const std::string error = "NOPERM User a has no permissions to run the 'sentinel' command";
   asked.answer("SENTINEL", "-" + error + "\r\n");
   EXPECT_THAT(asked.pending.get().error, HasSubstr(": " + error));
@@ -247,7 +247,7 @@ std::chrono::nanoseconds time_of_twelve(Peer& peer, const std::string& reply) {
 TEST(RedisStore, SentinelsAreNotAskedForEachConnectionThatFails) {
   FakeServer server;
   const Endpoint nobody = FakeServer().endpoint();
-  RedisOptions options = sentinel_of(server);
+  RedisOptions options = sentinels_of(server);
   options.connections = 16;
   Limited limited(options, "fixed_window 5/1h");
   Peer peer = accept_store(server, "CLIENT");

@@ -186,15 +186,11 @@ TEST(RedisStore, NeedsFurtherRightsOnACluster) {
 
 TEST(RedisStore, NeedsTheDocumentedRightsOfASentinelsUser) {
   const RedisServer primary;
-  const RedisServer sentinel(
-      {.config = {"sentinel monitor it 127.0.0.1 " + std::to_string(primary.port()) + " 1"},
-       .sentinel = true});
+  const RedisServer sentinel(sentinel_of(primary.port()));
   set_user(sentinel, "app", {"on", ">secret"});
   const Words rights = documented("a `sentinel_user` needs `", '`');
   set_user(sentinel, "app", rights);
-  RedisOptions options = options_for(sentinel);
-  options.topology = Topology::kSentinel;
-  options.primary_name = "it";
+  RedisOptions options = options_for(sentinel, 5s, Topology::kSentinel);
   options.sentinel_user = "app";
   options.sentinel_password = "secret";
   EXPECT_EQ(Limited(options, "fixed_window 5/24h").check("k").remaining, 4);

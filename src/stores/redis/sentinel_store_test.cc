@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "servers/await.h"
@@ -13,11 +14,6 @@
 
 namespace sluice::redis {
 namespace {
-
-servers::RedisOptions sentinel_of(std::uint16_t port) {
-  return {.config = {"sentinel monitor it 127.0.0.1 " + std::to_string(port) + " 1"},
-          .sentinel = true};
-}
 
 void cut_one_connection(const RedisServer& server) {
   const std::string clients = server.command({"CLIENT", "LIST", "TYPE", "NORMAL"});
@@ -28,22 +24,18 @@ void cut_one_connection(const RedisServer& server) {
 
 RedisOptions two_connections(const RedisServer& sentinel, const servers::FaultProxy& to_other,
                              std::chrono::nanoseconds deadline) {
-  return {.topology = Topology::kSentinel,
-          .servers = {{.host = "127.0.0.1", .port = sentinel.port()},
-                      {.host = "127.0.0.1", .port = to_other.port()}},
-          .primary_name = "it",
-          .deadline = deadline,
-          .connections = 2};
+  RedisOptions options = options_for(sentinel, deadline, Topology::kSentinel);
+  options.servers.push_back({.host = "127.0.0.1", .port = to_other.port()});
+  options.connections = 2;
+  return options;
 }
 
 std::vector<Request> some_of_each_connection(Limited& limited) {
-  static const std::vector<std::string> keys = [] {
-    std::vector<std::string> made;
-    for (int i = 0; i < 20; ++i) made.push_back("key" + std::to_string(i));
-    return made;
-  }();
+  constexpr std::string_view kKeys = "abcdefghijklmnopqrst";
   std::vector<Request> requests;
-  for (const auto& key : keys) requests.push_back(limited.request(key));
+  for (std::size_t i = 0; i < kKeys.size(); ++i) {
+    requests.push_back(limited.request(kKeys.substr(i, 1)));
+  }
   return requests;
 }
 
