@@ -107,7 +107,7 @@ bool accepts_problem(const Message& message) {
 bool deny_without(const AuthQuery& query, const OriginalRequest& request, RequestContext& context) {
   if (query.required.empty()) return false;
   std::string value;
-  append_key_field(query.required, request, *context.thread.arena, value);
+  request.append_field(query.required, value);
   if (!value.empty()) return false;
   std::string& output = context.thread.context.batch.other_replies(context.output);
   if (accepts_problem(context.message)) {
@@ -139,7 +139,7 @@ class Keys {
  private:
   std::string_view make(std::string_view key_template) {
     std::string key;
-    append_key(key_template, request_, arena_, key);
+    request_.append_key(key_template, key);
     bytes_ += key.size();
     if (bytes_ > kMaxKeyBytes) {
       throw Problem{.detail = "the keys of the request have more than " +

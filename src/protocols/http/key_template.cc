@@ -1,7 +1,9 @@
 #include "protocols/http/key_template.h"
 
 #include <algorithm>
+#include <boost/container/small_vector.hpp>
 
+#include "core/normal_uri.h"
 #include "core/template_piece.h"
 #include "protocols/http/query.h"
 
@@ -46,29 +48,58 @@ std::optional<TemplateMistake> visit_pieces(std::string_view key_template, Visit
 
 }  // namespace
 
-void append_key_field(std::string_view field, const OriginalRequest& request, Arena& arena,
-                      std::string& output) {
+std::string_view OriginalRequest::forwarded(std::string_view name,
+                                            std::string_view other_name) const {
+  if (!context_.peer.is_trusted) return {};
+  // A proxy that sends one of these may omit another, and pass on X-Original- headers of its
+  // client.
+  static constexpr std::string_view kForwarded[] = {"X-Forwarded-Method", "X-Forwarded-Host",
+                                                    "X-Forwarded-Uri"};
+  const Message& message = context_.message;
+  const bool is_forwarded =
+      std::ranges::any_of(kForwarded, [&](auto field) { return message.has_field(field); });
+  return message.field(is_forwarded ? name : other_name);
+}
+
+std::string_view OriginalRequest::uri() const {
+  if (!target_.empty()) return target_;
+  std::string_view uri = forwarded("X-Forwarded-Uri", "X-Original-Uri");
+  if (uri.empty()) uri = forwarded({}, "X-Original-URL");
+  return uri.empty() ? context_.message.target : uri;
+}
+
+std::string OriginalRequest::client_ip() const {
+  boost::container::small_vector<std::string_view, 4> lines;
+  for (const HeaderField& field : context_.message.fields) {
+    if (equals_ignoring_case(field.name, "X-Forwarded-For")) lines.push_back(field.value);
+  }
+  return context_.thread.rules->client_ip.key(context_.peer.address, {lines.data(), lines.size()});
+}
+
+void OriginalRequest::append_field(std::string_view field, std::string& output) const {
+  const Message& message = context_.message;
   if (!is_field(field)) throw Problem{.detail = unknown_field(field)};
   if (field == "ip") {
-    output += request.client_ip();
+    output += client_ip();
   } else if (field == "method") {
-    output += request.method();
+    const std::string_view method = forwarded("X-Forwarded-Method", "X-Original-Method");
+    output += method.empty() ? message.method : method;
   } else if (field == "path") {
-    output += request.path();
+    append_normal_path(uri(), output);
   } else if (field == "host") {
-    output += request.host();
+    const std::string_view host = forwarded("X-Forwarded-Host", "X-Original-Host");
+    append_normal_host(host.empty() ? message.host : host, output);
   } else if (field.starts_with(kHeader)) {
-    output += request.header(field.substr(kHeader.size()));
+    output += message.only_field(field.substr(kHeader.size()));
   } else {
-    output += query_value(request.query(), field.substr(kQuery.size()), arena);
+    output += query_value(query_of(uri()), field.substr(kQuery.size()), *context_.thread.arena);
   }
 }
 
-void append_key(std::string_view key_template, const OriginalRequest& request, Arena& arena,
-                std::string& output) {
+void OriginalRequest::append_key(std::string_view key_template, std::string& output) const {
   const auto mistake = visit_pieces(key_template, [&](const TemplatePiece& piece) {
     if (piece.kind == TemplatePiece::Kind::kField) {
-      append_key_field(piece.text, request, arena, output);
+      append_field(piece.text, output);
     } else {
       output += piece.text;
     }

@@ -12,7 +12,7 @@ bool equals_ignoring_case(std::string_view a, std::string_view b) {
          });
 }
 
-std::string_view Message::query() const {
+std::string_view query_of(std::string_view target) {
   const std::size_t mark = target.find('?');
   return mark == std::string_view::npos ? std::string_view() : target.substr(mark + 1);
 }

@@ -25,6 +25,9 @@ struct HeaderField {
 /// Whether two texts are equal but for the case of ASCII letters, as names of headers are.
 bool equals_ignoring_case(std::string_view a, std::string_view b);
 
+/// What follows the question mark of a target.
+std::string_view query_of(std::string_view target);
+
 /// A complete request. The views refer to the bytes it was parsed from, or to the parser.
 struct Message {
   std::string_view method;
@@ -38,8 +41,7 @@ struct Message {
   bool keeps_alive = false;
 
   std::string_view path() const { return target.substr(0, target.find('?')); }
-  /// What follows the question mark of the target.
-  std::string_view query() const;
+  std::string_view query() const { return query_of(target); }
   /// The value of the first header of this name; empty if there is none.
   std::string_view field(std::string_view name) const;
   /// The same, of a header that may be there once. Throws Problem if it is there twice: a proxy may
