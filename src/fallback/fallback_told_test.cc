@@ -114,6 +114,18 @@ TEST_F(FallbackToldTest, WhatTheStoreAdmitsBeyondTheShareUsesItUp) {
   }
 }
 
+// The share of a bucket that lends is overdrawn then: it lends nothing more before it is paid back.
+TEST_F(FallbackToldTest, WhatIsTakenBeyondTheShareOfABucketThatLendsIsOwed) {
+  for (const Operation operation : {Operation::kTake, Operation::kTakeUpTo}) {
+    wrap({.local_share = 2}, "token_bucket 10/1h borrow=yes");
+    EXPECT_TRUE(decide({.cost = 8, .operation = operation}, kStart).allowed);
+    inner_->lose_all();
+    EXPECT_EQ(admitted(kStart), 0);
+    inner_->lose_nothing();
+    decide_elsewhere({.operation = Operation::kReset}, kStart);
+  }
+}
+
 // From when the answer arrives: a bucket gets nothing for the time that it took.
 TEST_F(FallbackToldTest, WhatRemainedIsThatWhenTheAnswerArrives) {
   wrap({}, "token_bucket 10/1s");

@@ -76,6 +76,7 @@ void LocalFallback::mirror(const KeyHash& key, Request request, const Decision& 
     request.cost = 1;
     return store_.decide_at(place, request, at, here);
   }
+  // As a take, to which a bucket with borrow=yes lends what exceeds the share.
   if (request.operation == Operation::kTakeUpTo) {
     request.operation = Operation::kTake;
     request.cost = told.taken;
@@ -131,7 +132,8 @@ memory::Used LocalFallback::used(const AnyPart& part, const LastAnswers::Told& t
   return {.at = at, .units = std::max<std::int64_t>(0, units)};
 }
 
-// The units of a part that count at `now`. Under a block nothing remains, whatever counts.
+// The units of a part that count at `now`, also of a blocked key, of which a decision would say
+// that nothing remains.
 std::int64_t LocalFallback::counting(const memory::Place& place, const AnyPart& part,
                                      std::size_t index, Instant now) {
   const Decision peek = store_.peek_part(place, part, index, now);

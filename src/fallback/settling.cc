@@ -170,10 +170,7 @@ class FallbackStore::Settling {
     Decision answer = denial;
     if (is_group) answer.binding = static_cast<std::uint8_t>(denying);
     if (requests[0].parts.empty()) return answer;
-    for (Request& request : requests) {
-      request.operation = Operation::kTake;
-      request.cost = 0;
-    }
+    for (Request& request : requests) request.cost = 0;
     store_.local_->answer(requests, lost_at_);
     Decision& part = is_group ? requests[denying].parts[0] : requests[0].parts[denial.binding];
     part = denial;
