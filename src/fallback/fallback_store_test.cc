@@ -186,6 +186,7 @@ TEST_F(FallbackStoreTest, CountsDecisionsByLimitAndSource) {
   decide_all({Ask{}, {.key = "other"}});
   decide(Ask{});
   decide(Ask{});
+  decide_batch({Ask{}, {.key = "other"}});
   const auto held = space_;
   use("fixed_window 1/1h", "another");
   inner_->lose_all();
@@ -198,23 +199,25 @@ TEST_F(FallbackStoreTest, CountsDecisionsByLimitAndSource) {
   };
   std::vector<DecisionCount> counts;
   store_->add_counts(counts);
-  EXPECT_THAT(counts, testing::UnorderedElementsAre(count("limit", true, Source::kStore, 4),
+  EXPECT_THAT(counts, testing::UnorderedElementsAre(count("limit", true, Source::kStore, 5),
                                                     count("limit", false, Source::kStore, 1),
+                                                    count("limit", false, Source::kCache, 1),
                                                     count("another", true, Source::kLocal, 1),
                                                     count("another", false, Source::kLocal, 1)));
 }
 
 // The local states, or the store, have no room for a limit of another kind. Its caller goes on with
 // the former one, as a server does.
-TEST_F(FallbackStoreTest, ALimitThatCannotBeReplacedKeepsWhatWasTold) {
+TEST_F(FallbackStoreTest, ALimitThatCannotBeReplacedKeepsItsStates) {
   wrap({.local_bytes = std::size_t{2} << 20}, "fixed_window 10/1h");
   const auto expect_kept = [this](std::string_view key) {
-    decide({.key = key, .cost = 8}, kStart);
+    decide({.key = key, .cost = 5}, kStart);
+    inner_->lose_all();
+    decide({.key = key, .cost = 3}, kStart);
     EXPECT_THROW(store_->replace_space(space_, Limit("sliding_log 10/1h", "limit").definition()),
                  StoreError);
     inner_->breaks = nullptr;
     space_ = store_->replace_space(space_, limit_->definition());
-    inner_->lose_all();
     EXPECT_EQ(decide({.key = key, .cost = 0}, kStart).remaining, 2) << key;
     inner_->lose_nothing();
   };
@@ -397,6 +400,7 @@ TEST_F(FallbackOperationsTest, ReturnsToWhoGave) {
                   .allowed);
   EXPECT_TRUE(inner_->asked.empty());
   EXPECT_EQ(decide({.cost = 0}, kStart).remaining, 4);
+  EXPECT_EQ(decide_elsewhere({.cost = 0}, kStart).remaining, 4) << "nothing is charged back";
   EXPECT_EQ(store_->counters().unanswered, 1U);
 }
 

@@ -123,18 +123,6 @@ TEST_F(FallbackSubmitTest, PartsComeWithTheBatch) {
   EXPECT_EQ(parts[3].remaining, 3);
 }
 
-TEST_F(FallbackSubmitTest, AnswersAtOnceWhatItRemembers) {
-  wrap({});
-  decide({.cost = 10});
-  decide(Ask{});
-  inner_->asked.clear();
-  const auto known = submit({Ask{}, {.cost = 2}});
-  EXPECT_EQ(known->completions, 1);
-  EXPECT_EQ(known->decisions[0].source, Source::kCache);
-  EXPECT_EQ(known->decisions[1].source, Source::kCache);
-  EXPECT_TRUE(inner_->asked.empty());
-}
-
 TEST_F(FallbackSubmitTest, AsksForTheRestOfWhatItRemembersInPart) {
   wrap({.on_failure = OnFailure::kRaise});
   decide({.cost = 10});

@@ -101,6 +101,20 @@ TEST_F(FallbackToldTest, OnlyItsOwnUnitsCountAgainstTheShareOfAProcess) {
   EXPECT_EQ(admitted(kStart), 18) << "2 may be its own, which is 4 of its share";
 }
 
+TEST_F(FallbackToldTest, WhatTheStoreDidNotAdmitUsesNoShare) {
+  wrap({.local_share = 2}, "fixed_window 10/1h");
+  decide_elsewhere({.cost = 4}, kStart);
+  decide_elsewhere({.key = "other", .cost = 9}, kStart);
+  EXPECT_FALSE(decide_all({{.cost = 3}, {.key = "other", .cost = 2}}, kStart).allowed);
+  const Ask up_to{.key = "other", .cost = 5, .operation = Operation::kTakeUpTo};
+  EXPECT_EQ(decide(up_to, kStart).taken, 1);
+  decide_elsewhere({.key = "other", .cost = 6, .operation = Operation::kRefund}, kStart);
+  EXPECT_TRUE(decide_all({Ask{}, {.key = "other", .cost = 0}}, kStart).allowed);
+  inner_->lose_all();
+  EXPECT_EQ(decide({.cost = 0}, kStart).remaining, 2);
+  EXPECT_EQ(decide({.key = "other", .cost = 0}, kStart).remaining, 3);
+}
+
 TEST_F(FallbackToldTest, WhatTheStoreAdmitsBeyondTheShareUsesItUp) {
   for (const Operation operation : {Operation::kTake, Operation::kTakeUpTo}) {
     wrap({.local_share = 2}, "token_bucket 10/1h");
@@ -171,7 +185,7 @@ TEST_F(FallbackToldTest, EachPartIsTold) {
   for (int minute = 0; minute < 9; ++minute) {
     decide_elsewhere({.cost = 10}, kStart + minute * kMinuteNs);
   }
-  EXPECT_EQ(decide({.cost = 1}, kStart + 9 * kMinuteNs).remaining, 9);
+  EXPECT_EQ(decide_batch({Ask{}, {.key = "other"}}, kStart + 9 * kMinuteNs)[0].remaining, 9);
   inner_->lose_all();
   EXPECT_EQ(admitted(kStart + 9 * kMinuteNs), 9);
   EXPECT_EQ(admitted(kStart + 10 * kMinuteNs), 0) << "no more in this hour";
@@ -415,15 +429,6 @@ TEST_F(FallbackToldTest, WhatTheLocalStatesHaveForgottenIsCounted) {
   const FallbackCounters& counters = store_->counters();
   EXPECT_GT(counters.not_charged_back, 0U);
   EXPECT_EQ(counters.charged_back + counters.not_charged_back, 2 * keys);
-}
-
-TEST_F(FallbackToldTest, AResetIsNotChargedBack) {
-  wrap({});
-  inner_->lose_all();
-  decide({.cost = 5}, kStart);
-  decide({.operation = Operation::kReset}, kStart);
-  find_again();
-  EXPECT_EQ(remaining_in_store(), 10);
 }
 
 // Whatever the store says remains: it may have said so before the charge.
@@ -698,16 +703,6 @@ TEST_F(ChargeBackTest, ChargesThatAreTriedAgainDoNotKeepOthersWaiting) {
 
 TEST_F(ChargeBackTest, KeepsNoLongKeys) {
   EXPECT_EQ(add(1, 9, 0, 3, std::string(ChargeBack::kMaxKeyBytes + 1, 'k')), 3);
-  EXPECT_TRUE(charges_.is_empty());
-}
-
-TEST_F(ChargeBackTest, WhatIsForgottenWhileItIsSentDoesNotComeBack) {
-  add(1, 50);
-  const ChargeBack::Charge charge = charges_.take(0).at(0);
-  charges_.forget(charge.name);
-  EXPECT_EQ(charges_.pending(charge.name, 1), 0);
-  charges_.settle(charge, charge.units, ChargeBack::Outcome::kNotSent, 1);
-  EXPECT_EQ(charges_.pending(charge.name, 1), 0);
   EXPECT_TRUE(charges_.is_empty());
 }
 

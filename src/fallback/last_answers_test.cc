@@ -381,14 +381,6 @@ TEST_F(FallbackCacheTest, RefundsAndResetsClear) {
   EXPECT_TRUE(last_.allowed);
 }
 
-// Even where the store did not answer: it may have been done.
-TEST_F(FallbackCacheTest, AnUnansweredResetClears) {
-  decide(Ask{});
-  inner_->lose_all();
-  decide({.operation = Operation::kReset});
-  EXPECT_TRUE(asks(Ask{}));
-}
-
 TEST_F(FallbackCacheTest, IsInTheOrderOfTheBatch) {
   decide(Ask{});
   const auto decisions =
