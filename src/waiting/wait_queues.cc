@@ -461,8 +461,7 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
       is_replaced_ = true;  // Those behind it follow at once, or the next one would ask before it.
       return move(waiter);
     }
-    const bool can_be_granted = can_wait(request, outcome, now);
-    const bool may_wait = can_be_granted && !waiter->is_overdue;
+    const bool may_wait = !waiter->is_overdue && can_wait(request, outcome, now);
     const bool binds_here =
         request.claims.size() == 1 || outcome.decision.binding == request.waits_for;
     if (!binds_here && may_wait) {  // It waits in the queue of the claim that denies for longest.
@@ -479,11 +478,9 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
       return waiter->tell(told);
     }
     denied_.emplace(request, outcome.decision, now);
-    if (can_be_granted) {  // It asks again, or the one behind it does.
-      const TimePoint next = next_try(*waiter);
-      if (!released_meanwhile_) next_ask_ = std::max(next_ask_, next);
-    }
     if (!may_wait) return deny(waiter, waiter->is_overdue ? Ended::kTimedOut : Ended::kAnswered);
+    const TimePoint next = next_try(*waiter);
+    if (!released_meanwhile_) next_ask_ = std::max(next_ask_, next);
     if (request.is_for_permit()) watch(*waiter);
   }
 

@@ -27,18 +27,12 @@ using testing::UnorderedElementsAre;
 
 using WaitQueuesTest = WaitQueuesFixture;
 
-TEST_F(WaitQueuesTest, OnlyTheFirstAsks) {
+TEST_F(WaitQueuesTest, OnlyTheFirstAsksAndAtOnceAfterARelease) {
   use_permits();
   for (int i = 0; i < 3; ++i) come();
   EXPECT_THAT(asked(), ElementsAre(1));
   timer_->pass(seconds(59));
   EXPECT_THAT(asked(), IsEmpty()) << "no other process has permits of this store";
-}
-
-TEST_F(WaitQueuesTest, AReleaseLetsTheFirstAskAtOnce) {
-  use_permits();
-  for (int i = 0; i < 3; ++i) come();
-  asked();
   release("other");
   EXPECT_THAT(asked(), IsEmpty());
   grant(true);
@@ -330,12 +324,13 @@ TEST_F(WaitQueuesTest, ACallerLeavesWhenItsTimeoutIsOver) {
 TEST_F(WaitQueuesTest, AnAnswerUnderWayWhenTheTimeoutIsOverIsTheLast) {
   use_shared_permits();
   come({.timeout = seconds(1)});
+  come({.timeout = seconds(3)});
   timer_->pass(seconds(2));
   EXPECT_THAT(denied_, IsEmpty());
   answer();
   EXPECT_THAT(denied_, ElementsAre(1));
+  EXPECT_EQ(store_->pending(), 1U) << "the next one asks at once";
 
-  come({.timeout = seconds(1)});
   timer_->pass(seconds(1));
   grant(true);
   answer();
@@ -417,19 +412,12 @@ TEST_F(WaitQueuesTest, ACallerThatIsStoppedBeforeItComesDoesNotAsk) {
   EXPECT_TRUE(queues_->is_empty("k", binding_->bound().limit));
 }
 
-TEST_F(WaitQueuesTest, ALostAnswerIsAnErrorAndThePermitIsReclaimed) {
+TEST_F(WaitQueuesTest, ALostAnswerIsAnError) {
   use_permits();
-  store_->says = [](const Request& request) {
-    return Decision{
-        .allowed = request.operation == Operation::kRelease,
-        .source = request.operation == Operation::kTake ? Source::kUnavailable : Source::kStore,
-        .taken = request.operation == Operation::kTake ? kTakenUnknown : 0};
-  };
+  store_->lose_all();
   come();
   ASSERT_TRUE(outcomes_[1].error);
   EXPECT_THROW(std::rethrow_exception(outcomes_[1].error), StoreError);
-  EXPECT_EQ(store_->asked.back().operation, Operation::kRelease);
-  EXPECT_EQ(store_->asked.back().permit, 1U);
 }
 
 TEST_F(WaitQueuesTest, WhatTheStoreRefusesIsAnError) {
@@ -647,17 +635,6 @@ TEST_F(WaitQueuesTest, CallersOfAnotherLimitWaitInAQueueOfTheirOwn) {
   ASSERT_EQ(granted_.size(), 4U);
   EXPECT_THAT(std::vector(granted_.begin(), granted_.begin() + 2), UnorderedElementsAre(1, 3))
       << "the first of each asks";
-}
-
-TEST_F(WaitQueuesTest, ABlockDeniesTheCallersOfAllLimits) {
-  use_permits();
-  come();
-  use("concurrency 2 lease=60s", LimitBinding::Kind::kPermits);
-  come();
-  queues_->blocked("k", {.retry_after = seconds(1)});
-  timer_->run();
-  EXPECT_THAT(denied_, UnorderedElementsAre(1, 2));
-  EXPECT_EQ(queues_->waiting(), 0U);
 }
 
 /// Two limiters of one name and numbers, one of which gets another limit.
