@@ -98,13 +98,17 @@ TEST_F(LeaseKeeperTest, RenewsOnlySoManyInOneBatch) {
   for (const auto& permit : permits) EXPECT_TRUE(permit->held());
 }
 
-TEST_F(LeaseKeeperTest, ReleasesOnce) {
-  const auto permit = hold(7);
-  permit->release();
-  EXPECT_FALSE(permit->held());
+TEST_F(LeaseKeeperTest, ReleasesOnceAndNeverWhatIsIgnored) {
+  const auto released = hold(7);
+  const auto ignored = hold(8);
+  released->release();
+  ignored->ignore();
   EXPECT_THAT(asked(Operation::kRelease), ElementsAre(7));
-  permit->release();
-  permit->ignore();
+  for (const auto& permit : {released, ignored}) {
+    EXPECT_FALSE(permit->held());
+    permit->release();
+    permit->ignore();
+  }
   timer_->pass(100s);
   EXPECT_THAT(store_->asked, IsEmpty());
   EXPECT_EQ(timer_->timers(), 0U) << "none is left to renew";
@@ -128,15 +132,6 @@ TEST_F(LeaseKeeperTest, ReleasesAgainUntilTheStoreAnswers) {
   says({.allowed = true});
   answer_all();
   timer_->pass(100s);
-  EXPECT_THAT(store_->asked, IsEmpty());
-}
-
-TEST_F(LeaseKeeperTest, AnIgnoredPermitCountsUntilItsLeaseEnds) {
-  const auto permit = hold(7);
-  permit->ignore();
-  EXPECT_FALSE(permit->held());
-  timer_->pass(100s);
-  permit->release();
   EXPECT_THAT(store_->asked, IsEmpty());
 }
 
@@ -185,19 +180,6 @@ TEST_F(LeaseKeeperTest, IsNotToldOfWhatItLetGoOf) {
   ignored->on_expiry([&] { ++told; });
   answer_all();
   EXPECT_EQ(told, 0);
-}
-
-TEST_F(LeaseKeeperTest, MayBeReleasedWhenItIsTold) {
-  const auto permit = hold(7);
-  bool told = false;
-  permit->on_expiry([&] {
-    told = true;
-    permit->release();
-  });
-  says({.allowed = false, .retry_after = kNever});
-  timer_->pass(20s);
-  EXPECT_TRUE(told);
-  EXPECT_THAT(asked(Operation::kRelease), IsEmpty());
 }
 
 TEST_F(LeaseKeeperTest, TriesAgainWhatIsNotAnsweredUntilTheLeaseIsOver) {
