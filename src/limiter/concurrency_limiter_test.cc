@@ -69,11 +69,8 @@ TEST_F(ConcurrencyLimiterTest, ReturnsWhatGoes) {
   EXPECT_EQ(jobs_.peek("k").remaining, 0) << "it counts until its lease ends";
 }
 
-TEST_F(ConcurrencyLimiterTest, TakesNoOtherLimits) {
+TEST_F(ConcurrencyLimiterTest, RefusesOtherLimitsAndANegativePatience) {
   EXPECT_THROW(ConcurrencyLimiter(store_, Limit("fixed_window 1/1s")), InvalidLimit);
-}
-
-TEST_F(ConcurrencyLimiterTest, RefusesANegativePatience) {
   EXPECT_THROW(jobs_.acquire("k", nanoseconds(-1)), std::invalid_argument);
   std::exception_ptr error;
   jobs_.async_acquire("k", nanoseconds(-1),
@@ -104,21 +101,6 @@ TEST_F(ConcurrencyLimiterTest, ServesThreadsInOrder) {
   held.release();
   threads.clear();
   EXPECT_THAT(order, ElementsAreArray(expected));
-}
-
-TEST_F(ConcurrencyLimiterTest, ACallerThatWouldOvertakeIsToldWhenTheLastLeaseEnds) {
-  ConcurrencyLimiter two(store_, Limit("concurrency 2 lease=1h", "two"));
-  const Permit first = two.try_acquire("k");
-  two.set_limit(Limit("concurrency 2 lease=2h", "two"));
-  const Permit second = two.try_acquire("k");
-  EXPECT_LE(two.try_acquire("k").decision().retry_after, hours(1));
-  std::stop_source stop;
-  std::promise<void> ended;
-  two.async_acquire(
-      "k", hours(1), [&](Permit, std::exception_ptr) { ended.set_value(); }, stop.get_token());
-  EXPECT_GT(two.try_acquire("k").decision().retry_after, hours(1));
-  stop.request_stop();
-  ended.get_future().wait();
 }
 
 TEST_F(ConcurrencyLimiterTest, CallsBackAtOnceWhereItNeedNotWait) {
