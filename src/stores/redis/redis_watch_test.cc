@@ -229,12 +229,16 @@ TEST(RedisWatch, AUserWhoMayNotPublishReleasesAllTheSame) {
 // Through TLS, and with a password.
 TEST(RedisWatch, HearsOfAllKeysOfACluster) {
   servers::RedisCluster cluster({.password = "open-sesame", .tls = true});
-  RedisOptions options = options_for(cluster.node(0), 5s, Topology::kCluster);
-  options.password = "open-sesame";
-  options.servers[0].tls =
-      std::make_shared<TlsContext>(TlsOptions{.ca_file = servers::certificates().ca});
-  Permits here(options);
-  Permits there(options);
+  // Each store has its own TlsContext, as those that are opened by a URL.
+  const auto options = [&] {
+    RedisOptions made = options_for(cluster.node(0), 5s, Topology::kCluster);
+    made.password = "open-sesame";
+    made.servers[0].tls =
+        std::make_shared<TlsContext>(TlsOptions{.ca_file = servers::certificates().ca});
+    return made;
+  };
+  Permits here(options());
+  Permits there(options());
   for (const char* key : {"a", "b", "c", "d", "e", "f"}) {
     Bell bell;
     const auto watch = here.watch(key, bell.ring());
