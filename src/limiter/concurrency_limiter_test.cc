@@ -103,6 +103,21 @@ TEST_F(ConcurrencyLimiterTest, ServesThreadsInOrder) {
   EXPECT_THAT(order, ElementsAreArray(expected));
 }
 
+TEST_F(ConcurrencyLimiterTest, ACallerThatWouldOvertakeIsToldWhenTheLastLeaseEnds) {
+  ConcurrencyLimiter two(store_, Limit("concurrency 2 lease=1h", "two"));
+  const Permit first = two.try_acquire("k");
+  two.set_limit(Limit("concurrency 2 lease=2h", "two"));
+  const Permit second = two.try_acquire("k");
+  EXPECT_LE(two.try_acquire("k").decision().retry_after, hours(1));
+  std::stop_source stop;
+  std::promise<void> ended;
+  two.async_acquire(
+      "k", hours(1), [&](Permit, std::exception_ptr) { ended.set_value(); }, stop.get_token());
+  EXPECT_GT(two.try_acquire("k").decision().retry_after, hours(1));
+  stop.request_stop();
+  ended.get_future().wait();
+}
+
 TEST_F(ConcurrencyLimiterTest, CallsBackAtOnceWhereItNeedNotWait) {
   Permit given;
   const auto take = [&](Permit permit, std::exception_ptr) { given = std::move(permit); };
