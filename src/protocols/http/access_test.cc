@@ -100,6 +100,20 @@ TEST_F(UsersTest, MayDoWhatTheirRolesSay) {
   EXPECT_EQ(connection_.ask_one(post("/v1/check", kCheckBody, bearer("third"))).status, 403);
 }
 
+// A user needs the role at the addresses of --admin, too. Users do not make the paths available
+// elsewhere.
+TEST_F(UsersTest, NeedTheRoleWhereverThePathsOfAdminAre) {
+  const auto status = [](const MakeHandler& listener, const std::string& headers) {
+    TestConnection connection(listener, {.peer = "203.0.113.9"});
+    return connection.ask_one(post("/v1/reset", kCheckBody, headers)).status;
+  };
+  const MakeHandler admin = admin_handlers(server_);
+  EXPECT_EQ(status(admin, ""), 401);
+  EXPECT_EQ(status(admin, bearer("secret")), 403);
+  EXPECT_EQ(status(admin, bearer("other")), 204);
+  EXPECT_EQ(status(make_, bearer("other")), 404);
+}
+
 TEST_F(UsersTest, MayHaveCertificates) {
   TestConnection known(make_, {.peer = "::1", .is_loopback = true, .certificate = "CN=gateway"});
   EXPECT_EQ(known.ask_one(post("/v1/check", kCheckBody)).status, 200);
