@@ -141,6 +141,7 @@ TEST_F(ServerCommandsTest, CountsCommands) {
 TEST_F(ServerCommandsTest, CountsDecisionsByOutcomeAndSource) {
   for (int i = 0; i < 7; ++i) run("SLUICE.CHECK login bob");
   run("SLUICE.CHECK 'token_bucket 9/1s' bob");
+  run("SLUICE.REFUND login bob 1\r\nSLUICE.RESET login bob");  // They are no decisions.
   EXPECT_THAT(
       run("INFO sluice"),
       AllOf(HasSubstr("\r\nlimits:1\r\n"), HasSubstr("\r\nallowed_store:6\r\n"),
