@@ -139,12 +139,16 @@ class UnansweredWaiterTest : public ReturnsTest {
   }
 
   void wait() {
-    store_->says = [this](const Request& request) {
-      return request.operation == Operation::kTake ? answer_ : Decision{.retry_after = kNever};
-    };
     WaitQueues::wait(request(), std::nullopt, stop_.get_token(),
                      [this](const AcquireOutcome& outcome) { outcomes_.push_back(outcome); });
     timer_->run();
+  }
+
+  void SetUp() override {
+    ReturnsTest::SetUp();
+    store_->says = [this](const Request& request) {
+      return request.operation == Operation::kTake ? answer_ : Decision{.retry_after = kNever};
+    };
   }
 
   void TearDown() override {
@@ -193,6 +197,17 @@ TEST_F(UnansweredWaiterTest, AsksForTheSamePermitIfTheStoreCannotHaveGivenIt) {
   }
   ASSERT_EQ(store_->asked.size(), 4U);
   for (const Asked& asked : store_->asked) EXPECT_EQ(asked, store_->asked[0]);
+}
+
+TEST_F(UnansweredWaiterTest, HasAnotherNameForACallerThatAsksBeforeItWaits) {
+  store_->answers = ScriptedStore::Answers::kAtOnce;
+  WaitQueues::acquire(request(), stop_.get_token(), [](const AcquireOutcome&) {});
+  timer_->run();
+  ASSERT_EQ(store_->asked.size(), 4U);
+  EXPECT_TRUE(reclaims(store_->asked[1], store_->asked[0]));
+  EXPECT_EQ(store_->asked[2].operation, Operation::kTake);
+  EXPECT_NE(store_->asked[2].permit, store_->asked[0].permit);
+  EXPECT_TRUE(reclaims(store_->asked[3], store_->asked[2]));
 }
 
 }  // namespace
