@@ -71,12 +71,10 @@ RedisOptions sentinels_of(const FakeServer& server) {
   return options;
 }
 
-// A store that is asked for the key "k", and the connection on which it asks the test's server.
-struct Asked {
-  explicit Asked(RedisOptions (*options_for)(const FakeServer&),
-                 Batch::OuterStore* outer_store = nullptr)
+// A store, and its connection to the test's server.
+struct Connected {
+  explicit Connected(RedisOptions (*options_for)(const FakeServer&))
       : limited(options_for(server), "token_bucket 5/1h"),
-        pending(limited.submit("k", outer_store)),
         peer(accept_store(server, options_for == sentinels_of ? "CLIENT" : "SCRIPT")) {}
 
   // Replies to the next command, which is to be this one.
@@ -87,8 +85,13 @@ struct Asked {
 
   FakeServer server;
   Limited limited;
-  std::future<Answer> pending;
   Peer peer;
+};
+
+// A store that is asked for the key "k" once it has its connection.
+struct Asked : Connected {
+  using Connected::Connected;
+  std::future<Answer> pending = limited.submit("k");
 };
 
 // The reply to a call of the script for one key: it is fresh, and one unit of a bucket is admitted.
@@ -175,10 +178,27 @@ TEST(RedisStore, AMapOfAClusterThatLacksSlotsIsAskedForAgain) {
   asked.answer("CLUSTER", map_of(asked.server, 1));
   EXPECT_THAT(asked.pending.get().error, HasSubstr("no node of the cluster serves the key's slot"));
   asked.answer("CLUSTER", map_of(asked.server));
-  const auto next = std::async(std::launch::async, [&] {
+  auto next = std::async(std::launch::async, [&] {
     servers::await("a decision", [&] { return asked.limited.submit("k").get().error.empty(); });
   });
-  asked.peer.send(admission_of(read_command(asked.peer), kHourNs));
+  const std::vector<std::string> call = read_command(asked.peer);
+  EXPECT_EQ(call.front(), "EVALSHA");
+  asked.peer.send(admission_of(call, kHourNs));
+  next.get();
+}
+
+// Else a request that comes meanwhile would overtake those that will be refused as well.
+TEST(RedisStore, NoCallIsMadeUntilTheScriptIsLoadedAgain) {
+  const std::string no_script = "-NOSCRIPT No matching script.\r\n";
+  Asked asked(cluster_of);
+  asked.answer("CLUSTER", map_of(asked.server));
+  EXPECT_EQ(read_command(asked.peer).front(), "EVALSHA");
+  const auto second = asked.limited.submit("k");
+  asked.answer("EVALSHA", no_script);  // To the first call.
+  asked.answer("SCRIPT", no_script + "+OK\r\n");
+  const std::vector<std::string> both = read_command(asked.peer);
+  ASSERT_EQ(both.front(), "EVALSHA");
+  EXPECT_EQ(both.at(2), "2") << "one call has the keys of both";
 }
 
 TEST(RedisStore, SaysWhyTheMapOfAClusterIsNotKnown) {
@@ -358,12 +378,19 @@ TEST(RedisStoreHealth, CountsARequestAsLateOrAsRefused) {
     return options;
   };
   std::deque<LateAnswers> wanted(cases.size());  // They outlive the stores.
-  std::deque<Asked> all;
+  std::deque<Connected> all;
   for (std::size_t i = 0; i < cases.size(); ++i) {
-    all.emplace_back(two_seconds, &wanted[i]).answer("EVALSHA", cases[i].in_time);
+    Limited& limited = all.emplace_back(two_seconds).limited;
+    servers::await("the connection",
+                   [&] { return health_of(limited).state == StoreHealth::State::kUp; });
+  }
+  std::vector<std::future<Answer>> pending;
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    pending.push_back(all[i].limited.submit("k", &wanted[i]));
+    all[i].answer("EVALSHA", cases[i].in_time);
   }
   for (std::size_t i = 0; i < cases.size(); ++i) {
-    all[i].pending.get();
+    pending[i].get();
     all[i].peer.send(cases[i].late);
   }
   for (std::size_t i = 0; i < cases.size(); ++i) {
