@@ -100,6 +100,9 @@ Reply ask(sluice::Peer& peer, const std::string& text, bool is_http) {
 void decide(std::optional<sluice::Peer>& peer, const Job& job, std::size_t key, Outcome& outcome) {
   const std::string text = request(job, "k" + std::to_string(key));
   Reply reply = Reply::kNone;
+  // A connection that the server closed between two requests costs no attempt.
+  char byte = 0;
+  if (peer && ::recv(peer->fd(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0) peer.reset();
   try {
     for (int attempt = 0; attempt < 2 && reply == Reply::kNone; ++attempt) {
       if (attempt == 1) ++outcome.sent_again;
