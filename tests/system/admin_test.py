@@ -3,9 +3,10 @@
 import os
 import re
 import signal
+from http.client import HTTPConnection
 
-from harness import (BINARY, Connection, Process, SystemTest, await_true, free_port, request, run,
-                     write_text)
+from harness import (BINARY, PATIENCE_S, Connection, Process, SystemTest, await_true, free_port,
+                     request, run, write_text)
 
 OPERATORS = ("/", "/playground", "/metrics", "/v1/limits", "/v1/top?limit=(other)", "/v1/reset",
              "/v1/refund", "/v1/charge", "/v1/block", "/v1/simulate")
@@ -106,12 +107,24 @@ class Admin(SystemTest):
         listen = f"listen: {{http: '127.0.0.1:{http}'%s}}\n"
         path = self.write_file("sluice.yaml", listen % "")
         server = self.run_serve("--config", path)
-        self.assert_serves(http, operators=True, others=True)
+        kept = HTTPConnection("127.0.0.1", http, PATIENCE_S)
+        self.addCleanup(kept.close)
+        kept.connect()
+        kept.auto_open = False  # It is the same connection all the time.
+
+        def assert_serves(operators):
+            self.assert_serves(http, operators, others=True)
+            kept.request("GET", "/metrics")
+            reply = kept.getresponse()
+            reply.read()
+            self.assertEqual(reply.status, 200 if operators else 404)
+
+        assert_serves(operators=True)
         for extra, operators in ((f", admin: '127.0.0.1:{admin}'", False), ("", True)):
             write_text(path, listen % extra)
             server.signal(signal.SIGHUP)
             server.await_output(f"reloaded: serving {'HTTP' if operators else 'admin'}")
-            self.assert_serves(http, operators=operators, others=True)
+            assert_serves(operators)
         self.assertFalse(self.listens(admin))
 
     def listens(self, port):

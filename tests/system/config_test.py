@@ -277,9 +277,9 @@ limits:
             "sluice.yaml", text + "trusted_proxies: [10.0.0.0/8]\nheaders: draft-3\n")
         server = self.run_serve("--config", path)
 
-        def ask(address):
+        def ask(address, extra=""):
             headers = {"X-Forwarded-For": address}
-            return request(port, "GET", "/auth?limit=api", headers=headers)[1]
+            return request(port, "GET", "/auth?limit=api" + extra, headers=headers)[1]
 
         # The key is the address of the connection.
         self.assertEqual(ask("192.0.2.1")["ratelimit-remaining"], "99")
@@ -289,6 +289,9 @@ limits:
         server.await_output("reloaded: ")
         self.assertEqual(ask("192.0.2.1")["x-ratelimit-remaining"], "99")
         self.assertEqual(ask("192.0.2.2")["x-ratelimit-remaining"], "99")
+        checked = post(port, "/v1/check", {"limit": "api", "key": "k"})[1]
+        self.assertEqual(checked["x-ratelimit-remaining"], "99")
+        self.assertNotIn("ratelimit", str(ask("192.0.2.1", "&headers=none")))
 
     def test_drain(self):
         """A peer that reads nothing delays the end by the drain at most."""

@@ -161,7 +161,7 @@ class Stopping(SystemTest):
             self.assertEqual((len(numbers), numbers[-1]), (6, b""))
 
     def test_what_arrived_before_the_signal_is_answered(self):
-        with self.serve_file("drain: 1s\n") as server, Connection(server.address) as connection:
+        with self.serve_file("drain: 5s\n") as server, Connection(server.address) as connection:
             self.assertEqual(connection.ask("PING"), "PONG")
             server.signal(signal.SIGSTOP)
             connection.send(command("CL.THROTTLE", "before", 99, 1, 3600) * 50)
