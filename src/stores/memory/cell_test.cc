@@ -147,11 +147,20 @@ TEST(RingCell, WithoutRoomToShrinkItStaysUnchanged) {
   EXPECT_EQ(lone.ring().at(5).stamp_ns, 501);
 }
 
-TEST(RingCell, AFreshRingThatStaysFreshNeedsNoRecord) {
+TEST(RingCell, WithoutMoreEntriesItNeedsNoRoom) {
   LoneCell lone(kCellBytes);
+  Instant stamp = 0;
+  do {
+    ASSERT_TRUE(lone.append(++stamp));
+  } while (lone.ring().size < lone.ring().capacity);
   lone.leave_no_room();
-  EXPECT_TRUE(lone.change({}));
-  EXPECT_EQ(lone.cell, 0U);
+  EXPECT_TRUE(lone.append(++stamp, 1));
+  EXPECT_FALSE(lone.append(++stamp));
+
+  LoneCell fresh(kCellBytes);
+  fresh.leave_no_room();
+  EXPECT_TRUE(fresh.change({}));
+  EXPECT_EQ(fresh.cell, 0U);
 }
 
 // A window of a nanosecond leaves one bit for the count.

@@ -9,8 +9,6 @@
 namespace sluice::memory {
 namespace {
 
-using std::chrono::nanoseconds;
-
 TEST(Charge, OfZeroUnitsChangesNothing) {
   MemoryStore store(small_store());
   LimitedKeys keys(store, "fixed_window 5/1h anchor=first");
@@ -82,31 +80,6 @@ TEST(Eviction, SkipsBlockedKeysAndKeysWithoutFreePermits) {
   EXPECT_FALSE(permits.permit(Operation::kTake, "all", kStart, 3).allowed);
   EXPECT_TRUE(permits.permit(Operation::kRenew, "all", kStart, 2).allowed);
   EXPECT_FALSE(permits.permit(Operation::kTake, "none", kStart, 3).allowed);
-}
-
-// Keys are swept once they are fresh: a block must have ended, and permits must be released.
-TEST(Standing, OfBlockedKeysAndPermits) {
-  MemoryStore store(small_store());
-  LimitedKeys keys(store, "concurrency 1 lease=10s");
-  const auto stands = [&](Instant now) {
-    Standing found;
-    place_of(store, keys, "a").shard->visit_all([&](const Slot& slot) {
-      found = standing(keys.limit().parts, slot.cell, now);
-    });
-    return found;
-  };
-  keys.permit(Operation::kTake, "a", kStart, 1);
-  EXPECT_FALSE(stands(kStart).fresh);
-  EXPECT_TRUE(stands(kStart).denies);
-  EXPECT_EQ(stands(kStart).retry_after, nanoseconds(10 * kSecondNs));
-  EXPECT_TRUE(stands(kStart + 10 * kSecondNs).fresh);
-  keys.permit(Operation::kRelease, "a", kStart, 1);
-  EXPECT_TRUE(stands(kStart).fresh);
-  keys.block("a", kStart, kSecondNs);
-  EXPECT_FALSE(stands(kStart).fresh);
-  EXPECT_TRUE(stands(kStart).denies);
-  EXPECT_EQ(stands(kStart).reset_after, nanoseconds(kSecondNs));
-  EXPECT_TRUE(stands(kStart + kSecondNs).fresh);
 }
 
 // A store that is full of keys that deny records nothing for a new key, and says so.
