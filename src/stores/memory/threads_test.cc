@@ -1,5 +1,5 @@
-// Several threads use one store: growth, eviction, lists in both orders, spaces opened and
-// forgotten.
+// Several threads use one store: growth, eviction, spaces opened and forgotten. What any store
+// promises to threads is in tests/conformance.
 
 #include <gtest/gtest.h>
 
@@ -63,22 +63,6 @@ TEST(Threads, AdmitExactlyTheLimitWhileTheTableGrows) {
     EXPECT_EQ(store.table().size(), kKeys);
     EXPECT_EQ(store.counters().evicted, 0U);
   }
-}
-
-TEST(Threads, ListsInBothOrdersAreAllOrNothing) {
-  MemoryStore store(small_store());
-  LimitedKeys one(store, "token_bucket 1000/1h");
-  LimitedKeys other(store, "sliding_log 1200/1h");
-  std::atomic<std::int64_t> admitted{0};
-  on_threads([&](std::size_t thread) {
-    std::vector<Request> list{one.request("a"), other.request("a"), one.request("b")};
-    if (thread % 2 == 1) std::swap(list[0], list[2]);
-    for (int i = 0; i < 500; ++i) admitted += store.decide_all(list, kStart).allowed ? 1 : 0;
-  });
-  EXPECT_EQ(admitted, 1000);
-  EXPECT_EQ(one.peek("a", kStart).remaining, 0);
-  EXPECT_EQ(one.peek("b", kStart).remaining, 0);
-  EXPECT_EQ(other.peek("a", kStart).remaining, 200);
 }
 
 // Some threads block, charge and take what remains while others take.
