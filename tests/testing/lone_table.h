@@ -19,15 +19,13 @@ class LoneTable {
 
   struct Options {
     std::size_t max_bytes = kFewBytes;
-    bool allow_when_full = false;
     bool varies = false;
   };
 
   explicit LoneTable(std::string_view expression) : LoneTable(expression, Options{}) {}
   LoneTable(std::string_view expression, const Options& options)
       : home_(options.varies ? varying(expression, {}) : Limit(expression).definition()),
-        table_(options.max_bytes,
-               {.secret = HashSecret::fixed(), .allow_when_full = options.allow_when_full}),
+        table_(options.max_bytes, {.secret = HashSecret::fixed()}),
         space_(table_.limits().open(home_, nullptr).space) {}
 
   Decision take(std::string_view key, Instant now, std::int64_t cost = 1) {

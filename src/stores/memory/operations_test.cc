@@ -83,7 +83,7 @@ TEST(Eviction, SkipsBlockedKeysAndKeysWithoutFreePermits) {
 }
 
 // A store that is full of keys that deny records nothing for a new key, and says so.
-TEST(Full, DeniesABlockAndAChargeWithoutRoom) {
+TEST(Full, RecordsNothingOfANewKey) {
   for (const bool allow : {false, true}) {
     SCOPED_TRACE(allow);
     MemoryOptions options = small_store();
@@ -97,10 +97,14 @@ TEST(Full, DeniesABlockAndAChargeWithoutRoom) {
     };
     is_unrecorded(keys.block(late, kStart, kSecondNs), false);
     is_unrecorded(keys.charge(late, kStart, 3), false);
+    for (int again = 0; again < 2; ++again) is_unrecorded(keys.take(late, kStart), allow);
     is_unrecorded(keys.take_up_to(late, kStart, 3), allow);
     EXPECT_EQ(keys.take_up_to(late, kStart, 3).taken, allow ? 1 : 0);
+    const std::uint64_t refused = store.counters().without_room;
     EXPECT_EQ(keys.peek(late, kStart).source, Source::kStore);
     EXPECT_EQ(keys.peek(late, kStart).remaining, 1);
+    EXPECT_EQ(store.counters().without_room, refused) << "a peek needs no room";
+    EXPECT_LE(store.used_bytes(), MemoryStore::kLeastBytes);
   }
 }
 
