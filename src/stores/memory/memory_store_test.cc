@@ -200,18 +200,6 @@ TEST(MemoryStore, ReadsItsClockIfNoInstantIsGiven) {
   EXPECT_LE(reset_ns, 24 * kHourNs + (store.now() - before));
 }
 
-// The memory of a limit without traffic becomes free for other limits.
-TEST(MemoryStore, FreshKeysOfOneSpaceMakeRoomInAnother) {
-  MemoryStore store(small_store());
-  LimitedKeys spike(store, "token_bucket 1/10s", "spike");
-  for (std::uint64_t i = 0; i < 60'000; ++i) spike.take(key_name(i), kStart);
-  EXPECT_GT(store.counters().without_room, 0U);
-  LimitedKeys late(store, "token_bucket 1/1h", "late");
-  for (std::uint64_t i = 0; i < 30'000; ++i) {
-    ASSERT_TRUE(late.take(key_name(i), kStart + kHourNs).allowed) << "key " << i;
-  }
-}
-
 /// What a batch has become that the store has completed within submit().
 struct Completed {
   std::vector<bool> allowed;

@@ -110,22 +110,6 @@ TEST(Snapshot, ARestartedStoreDecidesAsOneThatWasNeverAway) {
   }
 }
 
-TEST(Snapshot, CarriesManyKeysOfEachShard) {
-  constexpr int kKeys = 200'000;
-  MemoryStore store;
-  LimitedKeys keys(store, "token_bucket 10/1d");
-  for (int i = 0; i < kKeys; ++i)
-    keys.take(key_name(static_cast<std::uint64_t>(i)), kStart, i % 11);
-  const std::uint64_t charged = *store.count_keys();
-  const auto again = restarted(store, kStart);
-  EXPECT_EQ(again->count_keys(), charged);
-  EXPECT_LE(again->used_bytes(), store.used_bytes());
-  LimitedKeys same(*again, "token_bucket 10/1d");
-  for (int i = 0; i < kKeys; ++i) {
-    ASSERT_EQ(same.peek(key_name(static_cast<std::uint64_t>(i)), kStart).remaining, 10 - i % 11);
-  }
-}
-
 TEST(Snapshot, LeavesOutWhatIsFreshWhenItIsLoaded) {
   MemoryStore store;
   LimitedKeys keys(store, "token_bucket 1/1s");
