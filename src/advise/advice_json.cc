@@ -27,29 +27,21 @@ void write_data(JsonWriter& json, const Advice& advice, const AdviceContext& con
 }
 
 void write_bursts(JsonWriter& json, const Advice& advice) {
-  json.open("units_in_any_window", '[');
-  for (const Burstiness& window : advice.burstiness) {
-    json.open('{');
+  json.add_objects("units_in_any_window", advice.burstiness, [&](const Burstiness& window) {
     json.add("window_ns", window.window_ns);
     json.add("50%", window.half);
     json.add("90%", window.nine_tenths);
     json.add("99%", window.all_but_hundredth);
     json.add("most", window.most);
-    json.close('}');
-  }
-  json.close(']');
+  });
 }
 
 void write_families(JsonWriter& json, const Advice& advice) {
-  json.open("limits", '[');
-  for (const FamilyAdvice& family : advice.families) {
-    json.open('{');
+  json.add_objects("limits", advice.families, [&](const FamilyAdvice& family) {
     json.add("limit_expr", family.expression);
     write_shares(json, "keys_denied", family.keys);
     write_shares(json, "requests_denied", family.requests);
-    json.close('}');
-  }
-  json.close(']');
+  });
 }
 
 void write_hits(JsonWriter& json, const Advice& advice) {
@@ -60,9 +52,7 @@ void write_hits(JsonWriter& json, const Advice& advice) {
       json.add(name, nullptr);
     }
   };
-  json.open("hit_first", '[');
-  for (const HitKey& hit : advice.hit_first) {
-    json.open('{');
+  json.add_objects("hit_first", advice.hit_first, [&](const HitKey& hit) {
     json.add("key", hit.key);
     json.add("requests", hit.requests);
     json.add("denied", hit.denied);
@@ -75,23 +65,17 @@ void write_hits(JsonWriter& json, const Advice& advice) {
     json.add("user_agent_at_least", hit.user_agent_requests);
     json.add("path", hit.path);
     json.add("path_at_least", hit.path_requests);
-    json.close('}');
-  }
-  json.close(']');
+  });
 }
 
 void write_suggestions(JsonWriter& json, const Advice& advice) {
-  json.open("suggestions", '[');
-  for (const Suggestion& suggestion : advice.suggestions) {
-    json.open('{');
+  json.add_objects("suggestions", advice.suggestions, [&](const Suggestion& suggestion) {
     json.add("name", suggestion.name);
     json.add("limit_expr", suggestion.expression);
     json.add("denied", suggestion.requests_denied);
     json.add("keys_limited", suggestion.keys_denied);
     json.add("reason", suggestion.reason);
-    json.close('}');
-  }
-  json.close(']');
+  });
 }
 
 }  // namespace

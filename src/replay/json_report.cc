@@ -5,7 +5,6 @@ namespace sluice::replay {
 namespace {
 
 void write_limit(JsonWriter& json, const LimitSummary& limit, const Summary& summary) {
-  json.open('{');
   json.add("limit_expr", limit.expression);
   json.add("requests", summary.requests);
   json.add("admitted", summary.requests - limit.denied);
@@ -20,19 +19,18 @@ void write_limit(JsonWriter& json, const LimitSummary& limit, const Summary& sum
   } else {
     json.add("worst_minute", nullptr);
   }
-  json.open("most_denied", '[');
-  for (const KeyCount& count : limit.most_denied) {
-    json.open('{');
-    json.add("key", count.key);
-    json.add("denied", count.denied);
-    json.add("requests", count.requests);
-    json.close('}');
-  }
-  json.close(']');
-  json.close('}');
+  write_most_denied(json, limit);
 }
 
 }  // namespace
+
+void write_most_denied(JsonWriter& json, const LimitSummary& limit) {
+  json.add_objects("most_denied", limit.most_denied, [&](const KeyCount& count) {
+    json.add("key", count.key);
+    json.add("denied", count.denied);
+    json.add("requests", count.requests);
+  });
+}
 
 void write_report(JsonWriter& json, const Summary& summary, const ReportContext& context) {
   json.open('{');
@@ -48,9 +46,8 @@ void write_report(JsonWriter& json, const Summary& summary, const ReportContext&
     json.add("first_ns", summary.first_ns);
     json.add("last_ns", summary.last_ns);
   }
-  json.open("limits", '[');
-  for (const LimitSummary& limit : summary.limits) write_limit(json, limit, summary);
-  json.close(']');
+  json.add_objects("limits", summary.limits,
+                   [&](const LimitSummary& limit) { write_limit(json, limit, summary); });
   json.close('}');
 }
 

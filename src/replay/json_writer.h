@@ -83,6 +83,18 @@ class JsonWriter {
     close(']');
   }
 
+  /// A member that is an array with an object for each item, whose members write(item) adds.
+  template <class Items, class Write>
+  void add_objects(std::string_view name, const Items& items, const Write& write) {
+    open(name, '[');
+    for (const auto& item : items) {
+      open('{');
+      write(item);
+      close('}');
+    }
+    close(']');
+  }
+
   std::string text() && { return std::move(out_); }
 
  private:

@@ -20,13 +20,7 @@ std::string sample(JsonWriter::Layout layout) {
   json.add("nothing", nullptr);
   json.open("empty", '[');
   json.close(']');
-  json.open("objects", '[');
-  for (int i = 0; i < 2; ++i) {
-    json.open('{');
-    json.add("i", i);
-    json.close('}');
-  }
-  json.close(']');
+  json.add_objects("objects", std::array{0, 1}, [&](int i) { json.add("i", i); });
   json.name("numbers");
   json.add_numbers(std::array{1, 2}, [](int number) { return 10 * number; });
   json.close('}');

@@ -94,14 +94,10 @@ class Page {
     json.open("timeline", '{');
     write_steps(json, all_, false);
     json.close('}');
-    json.open("keys", '[');
-    for (const KeyTimeline& key : timelines_) {
-      json.open('{');
+    json.add_objects("keys", timelines_, [&](const KeyTimeline& key) {
       json.add("key", key.key);
       write_steps(json, key.timeline, true);
-      json.close('}');
-    }
-    json.close(']');
+    });
     return std::move(json).text();
   }
 
@@ -138,21 +134,14 @@ class Page {
   }
 
   void write_difference(JsonWriter& json, std::size_t a, std::size_t b) {
-    const LimitSummary difference = contents_.tally.only_denied(b, a);
+    LimitSummary difference = contents_.tally.only_denied(b, a);
     json.open('{');
     json.add("admits", a);
     json.add("denies", b);
     json.add("requests", contents_.charts.only_denied_by(b, a));
     json.add("keys", difference.keys_limited);
-    json.open("most_denied", '[');
-    for (const KeyCount& key : difference.most_denied) {
-      json.open('{');
-      json.add("key", page_key(key.key));
-      json.add("denied", key.denied);
-      json.add("requests", key.requests);
-      json.close('}');
-    }
-    json.close(']');
+    for (KeyCount& count : difference.most_denied) count.key = page_key(count.key);
+    write_most_denied(json, difference);
     json.close('}');
   }
 
@@ -173,15 +162,11 @@ class Page {
     json.open('{');
     json.add("keys", result.keys);
     json.add("is_sample", result.is_sample);
-    json.open("points", '[');
-    for (const SweepPoint& point : result.points) {
-      json.open('{');
+    json.add_objects("points", result.points, [&](const SweepPoint& point) {
       json.add("percent", point.percent);
       json.add("limit_expr", point.expression);
       json.add("keys_limited", point.keys_limited);
-      json.close('}');
-    }
-    json.close(']');
+    });
     json.close('}');
   }
 

@@ -25,6 +25,9 @@ std::string table_report(const Summary& summary, const ReportContext& context, b
 /// The summary for programs: one JSON object, its fields always in the same order, and a line end.
 std::string json_report(const Summary& summary, const ReportContext& context);
 
+/// Writes the member "most_denied": a limit's most denied keys.
+void write_most_denied(JsonWriter& json, const LimitSummary& limit);
+
 /// Writes the object of json_report() as one value.
 void write_report(JsonWriter& json, const Summary& summary, const ReportContext& context);
 

@@ -1,8 +1,9 @@
 #include "replay/text.h"
 
 #include <algorithm>
+#include <array>
 #include <cassert>
-#include <chrono>
+#include <ctime>
 
 #include "core/arithmetic.h"
 #include "core/number_text.h"
@@ -13,11 +14,6 @@ namespace {
 std::size_t columns_of(std::string_view text) {
   const auto is_start = [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; };
   return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), is_start));
-}
-
-void append_padded(std::string& out, std::int64_t number) {
-  if (number < 10) out += '0';
-  append_number(out, number);
 }
 
 }  // namespace
@@ -85,23 +81,12 @@ std::string rough_duration(std::int64_t ns) {
 }
 
 std::string utc_second(Instant time_ns) {
-  const std::chrono::sys_seconds second{std::chrono::seconds(time_ns / kSecondNs)};
-  const auto day = std::chrono::floor<std::chrono::days>(second);
-  const std::chrono::year_month_day date{day};
-  const std::chrono::hh_mm_ss clock{second - day};
-  std::string out;
-  append_number(out, std::int64_t{static_cast<int>(date.year())});
-  out += '-';
-  append_padded(out, static_cast<unsigned>(date.month()));
-  out += '-';
-  append_padded(out, static_cast<unsigned>(date.day()));
-  out += ' ';
-  append_padded(out, clock.hours().count());
-  out += ':';
-  append_padded(out, clock.minutes().count());
-  out += ':';
-  append_padded(out, clock.seconds().count());
-  return out;
+  const auto seconds = static_cast<std::time_t>(time_ns / kSecondNs);
+  std::tm parts{};
+  ::gmtime_r(&seconds, &parts);
+  std::array<char, 32> text{};
+  std::strftime(text.data(), text.size(), "%F %T", &parts);
+  return text.data();
 }
 
 }  // namespace sluice::replay
