@@ -12,9 +12,21 @@ constexpr std::string_view kCombinedLine =
     "83.149.9.216 - frank [17/May/2015:10:05:03 +0000] \"GET /a?b=c HTTP/1.1\" 200 203023 "
     "\"http://example.com/\" \"Mozilla/5.0 (X11; Linux)\"";
 
-std::string line_fault(std::string_view line, Format format = Format::kCombined) {
-  const auto reader = make_log_reader(format);
+/// What follows the user in a line of the common format.
+constexpr std::string_view kRest = " [17/May/2015:10:05:03 +0000] \"GET / HTTP/1.0\" 200 1";
+
+using Fields = std::vector<std::string>;
+
+std::string line_fault(std::string_view line) {
+  const auto reader = make_log_reader(Format::kCombined);
   return read_line(*reader, line).reason;
+}
+
+/// The fields of a line of the common format that begins with these words; or what is wrong.
+Fields fields_of(const std::string& words, const std::vector<std::string_view>& names) {
+  const auto reader = make_log_reader(Format::kCommon);
+  const ReadLine read = read_line(*reader, words + std::string(kRest), names);
+  return read.reading == Reading::kRecord ? read.fields : Fields{read.reason};
 }
 
 Instant time_of(std::string_view time) {
@@ -32,10 +44,9 @@ TEST(LogReader, ReadsEveryFieldOfACombinedLine) {
   ASSERT_EQ(read.reading, Reading::kRecord) << read.reason;
   EXPECT_EQ(read.record.time_ns, 1'431'857'103 * kSecondNs);
   EXPECT_EQ(read.record.cost, 1);
-  EXPECT_EQ(read.fields, (std::vector<std::string>{
-                             "83.149.9.216", "-", "frank", "17/May/2015:10:05:03 +0000", "GET",
-                             "/a?b=c", "HTTP/1.1", "200", "203023", "GET /a?b=c HTTP/1.1", "-",
-                             "http://example.com/", "Mozilla/5.0 (X11; Linux)"}));
+  EXPECT_EQ(read.fields, (Fields{"83.149.9.216", "-", "frank", "17/May/2015:10:05:03 +0000", "GET",
+                                 "/a?b=c", "HTTP/1.1", "200", "203023", "GET /a?b=c HTTP/1.1", "-",
+                                 "http://example.com/", "Mozilla/5.0 (X11; Linux)"}));
 }
 
 TEST(LogReader, ReadsACommonLineAndIgnoresTheRest) {
@@ -44,7 +55,7 @@ TEST(LogReader, ReadsACommonLineAndIgnoresTheRest) {
   for (const std::string& line : {common, common + " \"-\" \"curl\"", common + " 0.003"}) {
     const ReadLine read = read_line(*reader, line, {"ip", "bytes"});
     ASSERT_EQ(read.reading, Reading::kRecord) << read.reason;
-    EXPECT_EQ(read.fields, (std::vector<std::string>{"::1", "-"}));
+    EXPECT_EQ(read.fields, (Fields{"::1", "-"}));
   }
   EXPECT_FALSE(reader->slot("referer").has_value());
   EXPECT_EQ(reader->known_fields(),
@@ -56,63 +67,48 @@ TEST(LogReader, ACombinedLineMayHaveMoreText) {
 }
 
 TEST(LogReader, AUserMayHaveSpacesAndBrackets) {
-  const auto reader = make_log_reader(Format::kCommon);
-  const std::string rest = " [17/May/2015:10:05:03 +0000] \"GET / HTTP/1.0\" 200 1";
   for (const std::string user :
        {"John Q. Public", "a[b", "x [y", "x [17/May/2015:10:05:03 +0000] y",
         "x [17/May/2015:10:05:03 +0000", " [", "\"\"", ""}) {
-    const ReadLine read = read_line(*reader, "h - " + user + rest, {"user"});
-    ASSERT_EQ(read.reading, Reading::kRecord) << user << ": " << read.reason;
-    EXPECT_EQ(read.fields[0], user);
+    EXPECT_EQ(fields_of("h - " + user, {"user"}), Fields{user});
   }
 }
 
 // A client chooses the user's name, and must not be able to hide its line. What precedes the ident,
 // such as the addresses of proxies, is no part of the name.
 TEST(LogReader, AUserMayLookLikeAnIdent) {
-  const auto reader = make_log_reader(Format::kCommon);
-  const std::string rest = " [17/May/2015:10:05:03 +0000] \"GET / HTTP/1.0\" 200 1";
   for (const std::string before :
        {"203.0.113.7", "203.0.113.7 10.0.0.1", "203.0.113.7, 10.0.0.1",
         "203.0.113.7, 10.0.0.1, 10.0.0.2", "203.0.113.7, 10.0.0.1 10.0.0.2", "203.0.113.7,",
         "203.0.113.7, 10.0.0.1,", "unknown 10.0.0.1", "example.com:80 203.0.113.7",
         "203.0.113.7:51234 10.0.0.1"}) {
     for (const std::string user : {"a", "a - b", "- - -", "203.0.113.9 - -"}) {
-      const ReadLine read = read_line(*reader, before + " - " + user + rest, {"ident", "user"});
-      EXPECT_EQ(read.fields, (std::vector<std::string>{"-", user})) << before << read.reason;
+      EXPECT_EQ(fields_of(before + " - " + user, {"ident", "user"}), (Fields{"-", user})) << before;
     }
   }
 }
 
 TEST(LogReader, AVirtualHostMayPrecedeTheClient) {
-  const auto reader = make_log_reader(Format::kCommon);
-  const std::string rest = " [17/May/2015:10:05:03 +0000] \"GET / HTTP/1.0\" 200 1";
-  const auto read = [&](const std::string& words) {
-    return read_line(*reader, words + rest, {"vhost", "ip", "ident", "user"}).fields;
+  const auto read = [](const std::string& words) {
+    return fields_of(words, {"vhost", "ip", "ident", "user"});
   };
-  using Fields = std::vector<std::string>;
   EXPECT_EQ(read("example.com:80 203.0.113.7 - -"),
             (Fields{"example.com:80", "203.0.113.7", "-", "-"}));
   EXPECT_EQ(read("[2001:db8::1]:443 2001:db8::2 - John Q. Public"),
             (Fields{"[2001:db8::1]:443", "2001:db8::2", "-", "John Q. Public"}));
-  for (const std::string address : {"127.0.1.1:80", "127.0.1.1:9443", "[::1]:9999"}) {
-    EXPECT_EQ(read(address + " ::1 - -"), (Fields{address, "::1", "-", "-"}));
+  for (const std::string host :
+       {"127.0.1.1:80", "127.0.1.1:9443", "[::1]:9999", "example.com:51234", "example.com", "web1",
+        "10.0.0.x", "7.local.",
+        // A client without a forwarded address before that of the connection.
+        "-"}) {
+    EXPECT_EQ(read(host + " ::1 - -"), (Fields{host, "::1", "-", "-"}));
   }
-  EXPECT_EQ(read("example.com:51234 ::1 - -"), (Fields{"example.com:51234", "::1", "-", "-"}));
-  for (const std::string name : {"example.com", "web1", "10.0.0.x", "7.local."}) {
-    EXPECT_EQ(read(name + " 203.0.113.7 - -"), (Fields{name, "203.0.113.7", "-", "-"}));
-  }
-  // A client without a forwarded address before that of the connection.
-  EXPECT_EQ(read("- 203.0.113.7 - -"), (Fields{"-", "203.0.113.7", "-", "-"}));
-  // The next line has no virtual host.
   EXPECT_EQ(read("203.0.113.7 - -"), (Fields{"-", "203.0.113.7", "-", "-"}));
-  EXPECT_EQ(line_fault("example.com:80  - -" + rest), "no client address");
+  EXPECT_EQ(read("example.com:80  - -"), Fields{"no client address"});
 }
 
+// Client ports, a forwarded address before that of the proxy, spaces in a user's name.
 TEST(LogReader, DoesNotMistakeAClientForAVirtualHost) {
-  const auto reader = make_log_reader(Format::kCommon);
-  const std::string rest = " [17/May/2015:10:05:03 +0000] \"GET / HTTP/1.0\" 200 1";
-  // Client ports, a forwarded address before that of the proxy, spaces in a user's name.
   for (const std::string words :
        {"203.0.113.7:5678 - -", "[2001:db8::1]:443 - -", "unknown - -", "203.0.113.7 10.0.0.1 - -",
         "203.0.113.7, 10.0.0.1 - -", "203.0.113.7, 10.0.0.1, 10.0.0.2 - -",
@@ -121,16 +117,13 @@ TEST(LogReader, DoesNotMistakeAClientForAVirtualHost) {
         "203.0.113.7:000080 10.0.0.1 - -", "client.example:65536 10.0.0.1 - -",
         "client.example: 10.0.0.1 - -", "unknown 10.0.0.1 - -", "client.example bob John Q. Public",
         "client.example - - a"}) {
-    const ReadLine read = read_line(*reader, words + rest, {"vhost", "ip"});
-    ASSERT_EQ(read.reading, Reading::kRecord) << words << ": " << read.reason;
-    EXPECT_EQ(read.fields,
-              (std::vector<std::string>{"-", words.substr(0, words.find_first_of(", "))}));
+    EXPECT_EQ(fields_of(words, {"vhost", "ip"}),
+              (Fields{"-", words.substr(0, words.find_first_of(", "))}));
   }
 }
 
 // Otherwise the first word of the prefix would be the client of every request.
 TEST(LogReader, RefusesThePrefixesOfOtherPrograms) {
-  const std::string rest = " [17/May/2015:10:05:03 +0000] \"GET / HTTP/1.0\" 200 1";
   for (const std::string prefix :
        {"Nov 14 22:13:20 host nginx: ", "web-1  | ",
         "2015-05-17T10:05:03Z host nginx[7]: ", "2015-05-17T10:05:03.1Z stdout F ",
@@ -138,8 +131,8 @@ TEST(LogReader, RefusesThePrefixesOfOtherPrograms) {
         "2015-05-17T10:05:03.123456789Z ", "2015-05-17T10:05:03+00:00 ", "1431857103.123 ",
         "1431857103 ", "nginx[7]: "}) {
     for (const std::string client : {"203.0.113.7 - -", "203.0.113.7 - frank"}) {
-      EXPECT_EQ(line_fault(prefix + client + rest, Format::kCommon),
-                "text before the client address that is no virtual host");
+      EXPECT_EQ(fields_of(prefix + client, {}),
+                Fields{"text before the client address that is no virtual host"});
     }
   }
 }
@@ -157,7 +150,7 @@ TEST(LogReader, KeepsEscapedQuotesInsideAField) {
       R"(h - - [17/May/2015:10:05:03 +0000] "GET /\"x\" HTTP/1.1" 200 1 "a\\" "say \"hi\" \\")",
       {"path", "referer", "user_agent"});
   ASSERT_EQ(whole.reading, Reading::kRecord) << whole.reason;
-  EXPECT_EQ(whole.fields, (std::vector<std::string>{R"(/\"x\")", R"(a\\)", R"(say \"hi\" \\)"}));
+  EXPECT_EQ(whole.fields, (Fields{R"(/\"x\")", R"(a\\)", R"(say \"hi\" \\)"}));
 }
 
 TEST(LogReader, SplitsOddRequests) {
@@ -171,7 +164,7 @@ TEST(LogReader, SplitsOddRequests) {
     const ReadLine read =
         read_line(*reader, "h - - [17/May/2015:10:05:03 +0000] \"" + c.request + "\" 400 0",
                   {"request", "method", "path", "protocol"});
-    EXPECT_EQ(read.fields, (std::vector<std::string>{c.request, c.method, c.path, c.protocol}));
+    EXPECT_EQ(read.fields, (Fields{c.request, c.method, c.path, c.protocol}));
   }
 }
 
