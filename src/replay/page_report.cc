@@ -184,13 +184,9 @@ class Page {
 
 }  // namespace
 
-std::string page_json(const PageContents& contents, std::size_t max_bytes) {
-  return Page(contents).json(max_bytes);
-}
-
 std::string page_report(const PageContents& contents) {
   const std::string_view page = pages::report_page();
-  return pages::filled(page, page_json(contents, kMaxPageBytes - page.size()));
+  return pages::filled(page, Page(contents).json(kMaxPageBytes - page.size()));
 }
 
 }  // namespace sluice::replay

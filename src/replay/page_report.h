@@ -25,17 +25,13 @@ struct PageContents {
 /// The keys of each limit that the page lists, each with its timeline.
 inline constexpr std::size_t kMostDeniedOnPage = 50;
 
-/// The most bytes of a page.
+/// The most bytes of a page, and the columns of a key in it.
 inline constexpr std::size_t kMaxPageBytes = 1'000'000;
-
-/// The contents as JSON, in at most `max_bytes` if that is possible: to need less room, the steps
-/// of all timelines are widened. The member "report" is what json_report() writes, with more
-/// keys, and with keys made safe for a terminal and cut to kPageKeyColumns.
-std::string page_json(const PageContents& contents, std::size_t max_bytes);
-
 inline constexpr std::size_t kPageKeyColumns = 80;
 
-/// The report as one HTML file that loads no other, at most kMaxPageBytes long.
+/// The report as one HTML file that loads no other, with its contents as JSON. It has at most
+/// kMaxPageBytes: to need less room, the steps of all timelines are widened. The member "report" is
+/// what json_report() writes, with more keys, and with keys made safe for a terminal and cut.
 std::string page_report(const PageContents& contents);
 
 }  // namespace sluice::replay
