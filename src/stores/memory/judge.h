@@ -1,9 +1,9 @@
 #pragma once
 
+#include <boost/mp11/algorithm.hpp>
 #include <chrono>
 #include <cstddef>
 #include <span>
-#include <type_traits>
 #include <variant>
 
 #include "algorithms/limit_definition.h"
@@ -12,21 +12,9 @@
 
 namespace sluice::memory {
 
-/// A variant of these types, each of them once.
-template <class Distinct, class... Types>
-struct DistinctVariant;
-template <class... Distinct>
-struct DistinctVariant<std::variant<Distinct...>> {
-  using type = std::variant<Distinct...>;
-};
-template <class... Distinct, class First, class... Rest>
-struct DistinctVariant<std::variant<Distinct...>, First, Rest...>
-    : std::conditional_t<(std::is_same_v<First, Distinct> || ...),
-                         DistinctVariant<std::variant<Distinct...>, Rest...>,
-                         DistinctVariant<std::variant<Distinct..., First>, Rest...>> {};
-
+// Several algorithms have the same type of change.
 template <class... As>
-using ChangeOf = typename DistinctVariant<std::variant<>, typename As::Change...>::type;
+using ChangeOf = boost::mp11::mp_unique<std::variant<typename As::Change...>>;
 
 /// The change that a part would commit: that of any algorithm.
 using AnyChange = WithAlgorithms<ChangeOf>;
