@@ -366,29 +366,6 @@ TEST(VaryingNumbers, AKeyThatDeniesByItsOwnOutlivesOthers) {
   }
 }
 
-// A limit may lie where another one was, with numbers that differ in the second part.
-TEST(VaryingNumbers, AreNotThoseOfAnotherLimitAtTheSameAddress) {
-  const Limit most("fixed_window 1000/1h & fixed_window 2000/1d");
-  const Limit own("fixed_window 1000/1h & fixed_window 1/1d");
-  MemoryStore store(small_store());
-  LimitDefinition limit = varying(most.expression());
-  const auto space = store.open_space(limit);
-  const auto take = [&](const Limit& numbers, const std::string& key, std::int64_t cost) {
-    limit.parts = numbers.definition().parts;
-    const Request request{.limit = &limit, .space = space.get(), .key = key, .cost = cost};
-    return store.decide_one(request, kStart).allowed;
-  };
-  for (std::uint64_t i = 0; i < 500; ++i) {
-    take(most, "most" + std::to_string(i), 2);
-    ASSERT_TRUE(take(own, "own" + std::to_string(i), 1));
-  }
-  for (std::uint64_t i = 0; i < 60'000; ++i) take(most, key_name(i), 2);
-  EXPECT_GT(store.counters().evicted, 0U);
-  for (std::uint64_t i = 0; i < 500; ++i) {
-    ASSERT_FALSE(take(own, "own" + std::to_string(i), 1)) << i;
-  }
-}
-
 // A limit gets its first override, or another user with other numbers (a plan), and other numbers
 // for the rest: all that has been denied stays denied, by whichever numbers.
 TEST(VaryingNumbers, MayBeginToVaryWhileTheSpaceHasKeys) {

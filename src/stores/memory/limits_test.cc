@@ -36,16 +36,6 @@ std::size_t open_until_refused(MemoryStore& store, std::size_t most) {
   return most;
 }
 
-TEST(Limits, ThatHaveAKeyThatDeniesAreNotForgotten) {
-  MemoryStore store({.max_bytes = 256 * kMiB, .table = {}});
-  constexpr std::size_t kMany = 17'000;  // More than half of what there is room for.
-  ASSERT_EQ(open_until_refused(store, kMany), kMany);
-  for (std::size_t i = 0; i < kMany; ++i) {
-    LimitedKeys keys(store, numbered("token_bucket 1/1d", i));
-    ASSERT_FALSE(keys.take("a", store.now()).allowed) << "limit " << i << " was forgotten";
-  }
-}
-
 TEST(Limits, AreRefusedIfThereIsNoRoom) {
   MemoryStore store({.max_bytes = kMiB, .table = {}});
   LimitedKeys named(store, "token_bucket 1/1d", "named");
