@@ -9,7 +9,6 @@ namespace {
 
 constexpr std::size_t kSmall = std::size_t{4} << 20;
 constexpr Instant kStart = 1'700'000'000'000'000'000;
-constexpr std::int64_t kSecondNs = 1'000'000'000;
 
 void add(Traffic& traffic, const std::string& key, Instant now, std::int64_t cost = 1) {
   const std::string_view details[3] = {};

@@ -8,8 +8,6 @@
 namespace sluice::replay {
 namespace {
 
-constexpr Instant kTestSecondNs = 1'000'000'000;
-
 /// Charts of two limits, fed without a store.
 class ChartsOfTwo {
  public:
@@ -47,8 +45,8 @@ TEST(Charts, CountWhatOnlyOneLimitDenies) {
 TEST(Charts, WidenTheStepsOfKeysTogetherWithTheOthers) {
   ChartsOfTwo two;
   const auto a = two.add("a", 0, {false, false});
-  two.add("a", kTestSecondNs, {false, false});
-  two.add("b", 100'000 * kTestSecondNs, {false, false});
+  two.add("a", kSecondNs, {false, false});
+  two.add("b", 100'000 * kSecondNs, {false, false});
   EXPECT_EQ(two.charts.of(a)->steps().size(), 1U);
   EXPECT_EQ(two.charts.of(a)->steps()[0].requests, 2U);
   EXPECT_EQ(two.charts.all().steps().size(), 2U);
@@ -62,7 +60,7 @@ TEST(Charts, ForgetTheKeysThatAreDeniedLeast) {
   Tally::KeyId a = 0;
   Tally::KeyId b = 0;
   for (int i = 0; i < 5000; ++i) {
-    const Instant now = i * kTestSecondNs;
+    const Instant now = i * kSecondNs;
     a = two.add("a", now, {true, false});
     if (i % 2 == 0) b = two.add("b", now, {false, true});
     steps_of_b += i % 2 == 0 ? 1 : 0;

@@ -7,10 +7,8 @@
 namespace sluice::replay {
 namespace {
 
-constexpr std::int64_t kOneSecond = 1'000'000'000;
-
 TEST(TextPlot, DrawsBarsInProportion) {
-  const PlotColumns columns{.first_ns = 0, .width_ns = kOneSecond, .counts = {0, 48, 24, 4, 1}};
+  const PlotColumns columns{.first_ns = 0, .width_ns = kSecondNs, .counts = {0, 48, 24, 4, 1}};
   EXPECT_EQ(text_plot("a limit", columns, false),
             "\n"
             "a limit\n"
@@ -43,7 +41,7 @@ TEST(TextPlot, ColumnsHaveEveryDenialAndAreFew) {
   admitted.allowed = true;
   const Decision denied;
   for (int i = 0; i < 5'000; ++i) {
-    const Instant now = kOneSecond * (1'000 + i);
+    const Instant now = kSecondNs * (1'000 + i);
     const Tally::KeyId key = tally.count("key", now);
     const std::array<const Decision*, 2> decisions = {&admitted, i % 5 == 0 ? &denied : &admitted};
     charts.add(tally, key, now, decisions);
@@ -56,9 +54,9 @@ TEST(TextPlot, ColumnsHaveEveryDenialAndAreFew) {
   for (const std::uint64_t count : some.counts) sum += count;
   EXPECT_EQ(sum, 1'000U);
   EXPECT_EQ(none.counts, std::vector<std::uint64_t>(some.counts.size()));
-  EXPECT_LE(some.first_ns, kOneSecond * 1'000);
+  EXPECT_LE(some.first_ns, kSecondNs * 1'000);
   const auto end = static_cast<std::int64_t>(some.counts.size()) * some.width_ns;
-  EXPECT_GT(some.first_ns + end, kOneSecond * 5'999);
+  EXPECT_GT(some.first_ns + end, kSecondNs * 5'999);
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <optional>
+#include <memory>
 #include <random>
 #include <span>
 #include <string>
@@ -14,20 +14,6 @@
 
 namespace sluice::replay {
 namespace {
-
-/// A reader with the fields key, status and path.
-class ThreeFields : public LineReader {
- public:
-  std::optional<std::size_t> slot(std::string_view name) override {
-    if (name == "key") return 0;
-    if (name == "status") return 1;
-    if (name == "path") return 2;
-    return std::nullopt;
-  }
-  std::string known_fields() const override { return "key, status, path"; }
-  std::string_view default_key() const override { return "{key}"; }
-  Reading read(std::string_view, Record&, std::string&) override { return Reading::kUnreadable; }
-};
 
 /// Keeps what it gets: "time key cost status path".
 class Collector : public RequestSink {
@@ -62,19 +48,21 @@ class Collector : public RequestSink {
 
 class TimeOrderTest : public ::testing::Test {
  protected:
-  TimeOrderTest() { key_.bind(reader_); }
+  TimeOrderTest() { key_.bind(*reader_); }
 
   void add(TimeOrder& order, Instant now, const std::string& key = "a", std::int64_t cost = 1,
            std::size_t file = 0) {
     const std::string status = std::to_string(now % 7);
     const std::string path = "/" + key;
-    order.add({.time_ns = now, .cost = cost, .fields = {key, status, path}}, key_, details_, file);
+    const std::vector<std::string_view> fields = {{}, key, status, path};
+    order.add({.time_ns = now, .cost = cost, .fields = fields}, key_, details_, file);
   }
 
-  ThreeFields reader_;
+  std::string unused_;
+  const std::unique_ptr<LineReader> reader_ = make_csv_reader("time,key,status,path", unused_);
   KeyTemplate key_{"{key}"};
   Collector sink_;
-  TimeOrder::DetailSlots details_ = TimeOrder(sink_, 1).detail_slots(reader_);
+  TimeOrder::DetailSlots details_ = TimeOrder(sink_, 1).detail_slots(*reader_);
 };
 
 TEST_F(TimeOrderTest, PassesOnWhatCameInOrder) {

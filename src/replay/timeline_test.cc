@@ -7,28 +7,25 @@
 namespace sluice::replay {
 namespace {
 
-constexpr Instant kTestMsNs = 1'000'000;
-constexpr Instant kTestDayNs = 86'400'000 * kTestMsNs;
-
 TEST(TimeSteps, AreNarrowForAShortTime) {
   TimeSteps steps;
-  EXPECT_EQ(steps.include(7 * kTestMsNs), 1);
-  EXPECT_EQ(steps.include(7 * kTestMsNs + (kMaxSteps - 1) * kTestMsNs), 1);
-  EXPECT_EQ(steps.width_ns(), kTestMsNs);
-  EXPECT_EQ(steps.step(8 * kTestMsNs - 1), 7);
+  EXPECT_EQ(steps.include(7 * kMillisecondNs), 1);
+  EXPECT_EQ(steps.include(7 * kMillisecondNs + (kMaxSteps - 1) * kMillisecondNs), 1);
+  EXPECT_EQ(steps.width_ns(), kMillisecondNs);
+  EXPECT_EQ(steps.step(8 * kMillisecondNs - 1), 7);
 }
 
 TEST(TimeSteps, WidenSoThatThereAreFewOfThem) {
   TimeSteps steps;
-  steps.include(5000 * kTestMsNs);
-  std::int64_t width = kTestMsNs;
-  for (Instant time = 5000 * kTestMsNs; time < 40'000 * kTestDayNs; time *= 3) {
+  steps.include(5000 * kMillisecondNs);
+  std::int64_t width = kMillisecondNs;
+  for (Instant time = 5000 * kMillisecondNs; time < 40'000 * kDayNs; time *= 3) {
     const std::int64_t factor = steps.include(time);
     EXPECT_EQ(steps.width_ns(), width * factor);
     width = steps.width_ns();
-    EXPECT_LT(steps.step(time) - steps.step(5000 * kTestMsNs), kMaxSteps);
+    EXPECT_LT(steps.step(time) - steps.step(5000 * kMillisecondNs), kMaxSteps);
   }
-  EXPECT_EQ(width % kTestDayNs, 0);
+  EXPECT_EQ(width % kDayNs, 0);
 }
 
 TEST(TimeSteps, WidenForAnEarlierTimeToo) {
@@ -42,8 +39,8 @@ TEST(TimeSteps, WidenForAnEarlierTimeToo) {
 TEST(TimeSteps, HaveRoundWidths) {
   TimeSteps steps;
   steps.include(0);
-  steps.include(17 * 3600 * 1000 * kTestMsNs);
-  EXPECT_EQ(steps.width_ns(), 5 * 60 * 1000 * kTestMsNs);
+  steps.include(17 * kHourNs);
+  EXPECT_EQ(steps.width_ns(), 5 * kMinuteNs);
 }
 
 TEST(Timeline, KeepsStepsInOrder) {
