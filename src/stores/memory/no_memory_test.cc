@@ -52,7 +52,25 @@ namespace {
 struct Failure {
   long after = 0;
   long count = 1;
+
+  // When the rings have grown a few times.
+  void begin_in(int round) const {
+    if (round != 8) return;
+    succeeding = after;
+    failing = count;
+  }
 };
+
+// Whether what is asked is allowed. Counts what is denied for lack of memory.
+template <class Ask>
+bool is_done(int& refused, const Ask& ask) {
+  try {
+    return ask().allowed;
+  } catch (const StoreError&) {
+    ++refused;
+    return false;
+  }
+}
 
 // One limit and its few keys. The store may forget nothing, so a request without memory is denied.
 struct Ledger {
@@ -74,29 +92,17 @@ int ask(MemoryStore& store, std::vector<Ledger>& ledgers, const Failure& failure
   int refused = 0;
   Instant now = kStart;
   for (int round = 0; round < 60; ++round) {
-    // When the rings have grown a few times.
-    if (round == 8) {
-      succeeding = failure.after;
-      failing = failure.count;
-    }
+    failure.begin_in(round);
     const std::size_t i = static_cast<std::size_t>(round) % 3;
     const std::string name = key_name(i);
     now += 1000;
     for (auto& ledger : ledgers) {
-      try {
-        ledger.charged[i] += ledger.keys.take(name, now).allowed ? 1 : 0;
-      } catch (const StoreError&) {
-        ++refused;
-      }
+      if (is_done(refused, [&] { return ledger.keys.take(name, now); })) ++ledger.charged[i];
     }
     std::vector<Request> list;
     for (auto& ledger : ledgers) list.push_back(ledger.keys.request(name, 2));
-    try {
-      const Decision decision = store.decide_all(list, now + 1);
-      for (auto& ledger : ledgers) ledger.charged[i] += decision.allowed ? 2 : 0;
-    } catch (const StoreError&) {
-      ++refused;
-    }
+    if (!is_done(refused, [&] { return store.decide_all(list, now + 1); })) continue;
+    for (auto& ledger : ledgers) ledger.charged[i] += 2;
   }
   failing = 0;
   for (auto& ledger : ledgers) ledger.must_balance(kLimit, now + 1);
@@ -133,19 +139,9 @@ int ask_for_the_rest(const Failure& failure) {
   std::vector<std::int64_t> used(3);
   std::vector<bool> blocked(3);
   int refused = 0;
-  const auto done = [&](auto&& ask) {
-    try {
-      return ask().allowed;
-    } catch (const StoreError&) {
-      ++refused;
-      return false;
-    }
-  };
+  const auto done = [&](const auto& ask) { return is_done(refused, ask); };
   for (int round = 0; round < 90; ++round) {
-    if (round == 8) {
-      succeeding = failure.after;
-      failing = failure.count;
-    }
+    failure.begin_in(round);
     const std::size_t i = static_cast<std::size_t>(round) % 3;
     const std::string name = key_name(i);
     const auto id = static_cast<PermitId>(round) + 1;
