@@ -86,7 +86,7 @@ void Feed::read(const std::vector<Input>& inputs) {
 bool Feed::next_record(File& file) {
   Line line;
   while (file.source.next(line)) {
-    if (++position_.lines % kLinesBetweenUpdates == 0 && progress_.is_drawn()) {
+    if (++position_.lines % kLinesBetweenUpdates == 0) {
       count_bytes(file);
       progress_.update(position_);
     }

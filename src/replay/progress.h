@@ -24,8 +24,6 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  bool is_drawn() const { return descriptor_ >= 0; }
-
   /// Cheap enough to call for every block of input, but not for every line.
   void update(const Position& position);
 
