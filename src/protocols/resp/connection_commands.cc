@@ -221,12 +221,16 @@ void run_client_list(CommandContext& context, Arguments arguments) {
   if (arguments.size() != 2 && !is_of_type) {
     return context.reply().error("ERR CLIENT LIST takes nothing, or TYPE and a type");
   }
+  const std::string_view type = is_of_type ? arguments[3] : "normal";
+  const auto is_type = [type](std::string_view capitals) { return is_word(type, capitals); };
   std::string lines;
-  if (!is_of_type || is_word(arguments[3], "NORMAL")) {
+  if (is_type("NORMAL")) {
     const Instant now = context.thread.server->store().now();
     for (const ClientInfo& client : context.thread.shared->clients.list(kMaxListed)) {
       lines += describe_client(client, now);
     }
+  } else if (!is_type("MASTER") && !is_type("REPLICA") && !is_type("SLAVE") && !is_type("PUBSUB")) {
+    return context.reply().error("ERR Unknown client type " + quoted(type));
   }
   context.reply().verbatim(lines);
   context.room = 0;  // What is sent after a long reply waits until that has been sent.
