@@ -5,6 +5,7 @@
 #include <chrono>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "net/tls_client.h"
@@ -15,7 +16,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using redis::Topology;
-using testing::ElementsAre;
 using testing::HasSubstr;
 
 redis::RedisOptions read(std::string_view text, const StoreOptions& options = {}) {
@@ -29,68 +29,69 @@ memcached::MemcachedOptions read_memcached(std::string_view text,
   return read_memcached_url(url, options);
 }
 
-std::string error_of_remote(std::string_view text) {
-  return error_of([&] {
-    if (text.starts_with("memcached")) {
-      read_memcached(text);
-    } else {
-      read(text);
-    }
-  });
+// "; name value", or nothing where it is the default.
+std::string option(const std::string& name, const std::string& value, const std::string& usual) {
+  return value == usual ? "" : "; " + name + " " + value;
 }
 
-std::vector<std::string> names_of(const std::vector<Endpoint>& servers) {
-  std::vector<std::string> names;
-  for (const Endpoint& server : servers) names.push_back(server.text());
-  return names;
+// The servers, and each option of both kinds of stores that differs from its default.
+template <class Options>
+std::string text_of_both(const Options& options) {
+  std::string text;
+  for (const Endpoint& server : options.servers) {
+    text += " " + server.text() + (server.tls != nullptr ? " (tls)" : "");
+  }
+  return text + option("prefix", options.prefix, "sluice") +
+         option("deadline", std::to_string(options.deadline.count()), "10000000") +
+         option("connections", std::to_string(options.connections), "1");
 }
 
-TEST(RemoteUrl, HasDefaults) {
-  const auto redis = read("redis://cache");
-  EXPECT_THAT(names_of(redis.servers), ElementsAre("cache:6379"));
-  EXPECT_EQ(redis.deadline, 10ms);
-  EXPECT_EQ(redis.connections, 1U);
-  const auto memcached = read_memcached("memcached://cache");
-  EXPECT_THAT(names_of(memcached.servers), ElementsAre("cache:11211"));
-  EXPECT_EQ(memcached.deadline, 10ms);
-  EXPECT_EQ(memcached.connections, 1U);
+std::string text_of(std::string_view url) {
+  if (url.starts_with("memcached")) return "memcached" + text_of_both(read_memcached(url));
+  const redis::RedisOptions options = read(url);
+  const std::string topology = options.topology == Topology::kSingle     ? "single"
+                               : options.topology == Topology::kSentinel ? "sentinel"
+                                                                         : "cluster";
+  return topology + text_of_both(options) + option("primary", options.primary_name, "") +
+         option("user", options.user, "") + option("password", options.password, "") +
+         option("sentinel user", options.sentinel_user, "") +
+         option("sentinel password", options.sentinel_password, "") +
+         option("database", std::to_string(options.database), "0") +
+         option("time", options.client_time ? "client" : "server", "server") +
+         option("skew", std::to_string(options.skew.count()), "5000");
 }
 
-TEST(RemoteUrl, ReadsMemcachedServersAndTheirOptions) {
-  const auto options =
-      read_memcached("memcached://a,b:1,[::1]:2?prefix=app&deadline=20ms&connections=3");
-  EXPECT_THAT(names_of(options.servers), ElementsAre("a:11211", "b:1", "[::1]:2"));
-  EXPECT_EQ(options.servers[0].tls, nullptr);
-  EXPECT_EQ(options.prefix, "app");
-  EXPECT_EQ(options.deadline, 20ms);
-  EXPECT_EQ(options.connections, 3U);
-}
-
-TEST(RemoteUrl, ValkeyIsAnotherName) {
-  EXPECT_THAT(names_of(read("valkey://cache/3").servers), ElementsAre("cache:6379"));
-  EXPECT_EQ(read("valkey://cache").servers[0].tls, nullptr);
-  EXPECT_NE(read("valkeys://cache").servers[0].tls, nullptr);
-}
-
-TEST(RemoteUrl, ReadsARedisServerAndItsOptions) {
-  const auto options = read(
-      "redis://bob:s%40cret@[::1]:6380/65535?prefix=app&deadline=20ms&time=client&skew=1500us"
-      "&connections=64");
-  EXPECT_THAT(names_of(options.servers), ElementsAre("[::1]:6380"));
-  EXPECT_EQ(options.user, "bob");
-  EXPECT_EQ(options.password, "s@cret");
-  EXPECT_EQ(options.database, 65'535);
-  EXPECT_EQ(options.prefix, "app");
-  EXPECT_EQ(options.deadline, 20ms);
-  EXPECT_TRUE(options.client_time);
-  EXPECT_EQ(options.skew, 2ms);  // At least the given value.
-  EXPECT_EQ(options.connections, 64U);
-
-  const auto plain = read("redis://:secret@cache/?time=server");
-  EXPECT_EQ(plain.user, "");
-  EXPECT_EQ(plain.password, "secret");
-  EXPECT_EQ(plain.database, 0);
-  EXPECT_FALSE(plain.client_time);
+TEST(RemoteUrl, IsRead) {
+  for (const auto& [url, options] : std::vector<std::pair<const char*, const char*>>{
+           {"redis://cache", "single cache:6379"},
+           {"valkey://cache/3", "single cache:6379; database 3"},
+           {"valkeys://cache", "single cache:6379 (tls)"},
+           {"redis+cluster://cache?tls=no", "cluster cache:6379"},
+           // The skew is at least the given value.
+           {"redis://bob:s%40cret@[::1]:6380/65535?prefix=app&deadline=20ms&time=client&skew=1500us"
+            "&connections=64",
+            "single [::1]:6380; prefix app; deadline 20000000; connections 64; user bob; "
+            "password s@cret; database 65535; time client; skew 2"},
+           {"redis://:secret@cache/?time=server", "single cache:6379; password secret"},
+           {"redis+sentinel://a/it", "sentinel a:26379; primary it"},
+           {"redis+sentinel://bob:a@s,b:1,[::1]/it/3?sentinel_user=eve&sentinel_password=b%26"
+            "&connections=2",
+            "sentinel s:26379 b:1 [::1]:26379; connections 2; primary it; user bob; password a; "
+            "sentinel user eve; sentinel password b&; database 3"},
+           {"redis+cluster://bob:secret@a,b:1/?prefix=app",
+            "cluster a:6379 b:1; prefix app; user bob; password secret"},
+           {"unix:///run/re%20dis.sock?db=7&user=bob&password=secret&prefix=app",
+            "single unix:/run/re dis.sock; prefix app; user bob; password secret; database 7"},
+           {"unix://bob:secret@/run/redis.sock",
+            "single unix:/run/redis.sock; user bob; password secret"},
+           {"unix://bob:secret@/run/redis.sock?user=eve&password=other",
+            "single unix:/run/redis.sock; user eve; password other"},
+           {"memcached://cache", "memcached cache:11211"},
+           {"memcached://a,b:1,[::1]:2?prefix=app&deadline=20ms&connections=3",
+            "memcached a:11211 b:1 [::1]:2; prefix app; deadline 20000000; connections 3"},
+       }) {
+    EXPECT_EQ(text_of(url), options) << url;
+  }
 }
 
 TEST(RemoteUrl, ReadsTls) {
@@ -111,50 +112,6 @@ TEST(RemoteUrl, ReadsTls) {
     EXPECT_EQ(server.tls->options.server_name, "name");
     EXPECT_TRUE(server.tls->options.insecure);
   }
-  EXPECT_EQ(read("redis+cluster://cache?tls=no").servers[0].tls, nullptr);
-}
-
-TEST(RemoteUrl, ReadsSentinels) {
-  const auto options = read(
-      "redis+sentinel://bob:secret@a,b:1,[::1]/it/3?connections=2&sentinel_user=eve"
-      "&sentinel_password=b%26");
-  EXPECT_EQ(options.topology, Topology::kSentinel);
-  EXPECT_THAT(names_of(options.servers), ElementsAre("a:26379", "b:1", "[::1]:26379"));
-  EXPECT_EQ(options.primary_name, "it");
-  EXPECT_EQ(options.database, 3);
-  EXPECT_EQ(options.user, "bob");
-  EXPECT_EQ(options.password, "secret");
-  EXPECT_EQ(options.connections, 2U);
-  EXPECT_EQ(options.sentinel_user, "eve");
-  EXPECT_EQ(options.sentinel_password, "b&");
-  EXPECT_EQ(read("redis+sentinel://a/it").database, 0);
-}
-
-TEST(RemoteUrl, ReadsAClustersNodes) {
-  const auto options = read("redis+cluster://bob:secret@a,b:1/?prefix=app");
-  EXPECT_EQ(options.topology, Topology::kCluster);
-  EXPECT_THAT(names_of(options.servers), ElementsAre("a:6379", "b:1"));
-  EXPECT_EQ(options.user, "bob");
-  EXPECT_EQ(options.password, "secret");
-  EXPECT_EQ(options.prefix, "app");
-}
-
-TEST(RemoteUrl, ReadsASocketAndAUser) {
-  const auto options = read("unix:///run/re%20dis.sock?db=7&user=bob&password=secret&prefix=app");
-  EXPECT_EQ(options.topology, Topology::kSingle);
-  ASSERT_EQ(options.servers.size(), 1U);
-  EXPECT_EQ(options.servers[0].unix_path, "/run/re dis.sock");
-  EXPECT_EQ(options.database, 7);
-  EXPECT_EQ(options.user, "bob");
-  EXPECT_EQ(options.password, "secret");
-  EXPECT_EQ(options.prefix, "app");
-
-  const auto before = read("unix://bob:secret@/run/redis.sock");
-  EXPECT_EQ(before.user, "bob");
-  EXPECT_EQ(before.password, "secret");
-  const auto both = read("unix://bob:secret@/run/redis.sock?user=eve&password=other");
-  EXPECT_EQ(both.user, "eve");
-  EXPECT_EQ(both.password, "other");
 }
 
 TEST(RemoteUrl, GivesAReplayItsOwnPrefix) {
@@ -169,6 +126,10 @@ TEST(RemoteUrl, GivesAReplayItsOwnPrefix) {
   expect_own(read("redis://a?prefix=app", replay), read("redis://a?prefix=app", replay));
   expect_own(read_memcached("memcached://a?prefix=app", replay),
              read_memcached("memcached://a?prefix=app", replay));
+}
+
+std::string error_of_remote(std::string_view text) {
+  return error_of([&] { text_of(text); });
 }
 
 TEST(RemoteUrl, SaysWhatIsWrong) {
