@@ -36,20 +36,6 @@ TEST(StoreUrl, MostPartsAreOptional) {
   EXPECT_THAT(memory.hosts(1), IsEmpty());
   EXPECT_EQ(memory.path(), "");
   EXPECT_NO_THROW(memory.finish());
-
-  const StoreUrl path("unix:///run/redis%20a.sock?db=1");
-  EXPECT_TRUE(path.has_authority());
-  EXPECT_THAT(path.hosts(1), IsEmpty());
-  EXPECT_EQ(path.path(), "/run/redis a.sock");
-
-  const StoreUrl secret("unix://:pw@/run/redis.sock");
-  EXPECT_EQ(secret.user(), "");
-  EXPECT_EQ(secret.password(), "pw");
-  EXPECT_EQ(secret.path(), "/run/redis.sock");
-
-  const StoreUrl host("redis://cache?");
-  EXPECT_THAT(host.hosts(6379), ElementsAre(Endpoint{"cache", 6379}));
-  EXPECT_EQ(host.path(), "");
 }
 
 TEST(StoreUrl, SaysWhatIsWrong) {
