@@ -80,20 +80,16 @@ Parser::Result Parser::next(std::string_view input) {
   // The parser never reads beyond a command's bound, so what it refuses does not depend on how many
   // bytes have arrived.
   input = input.substr(0, kMaxCommandBytes);
-  switch (stage_) {
-    case Stage::kBroken:
-      return Result::kError;
-    case Stage::kStart:
-      if (const auto second = next_repeated(input)) {
-        count_ = repetition_.read(input, *second, arguments_);
-        return Result::kCommand;
-      }
-      count_ = 0;
-      if (input.empty()) return Result::kNeedMore;
-      stage_ = input[0] == '*' ? Stage::kCount : Stage::kInline;
-      break;
-    default:
-      rebase(input);
+  if (stage_ == Stage::kStart) {
+    if (const auto second = next_repeated(input)) {
+      count_ = repetition_.read(input, *second, arguments_);
+      return Result::kCommand;
+    }
+    count_ = 0;
+    if (input.empty()) return Result::kNeedMore;
+    stage_ = input[0] == '*' ? Stage::kCount : Stage::kInline;
+  } else {
+    rebase(input);
   }
   return stage_ == Stage::kInline ? next_inline(input) : next_array(input);
 }
@@ -182,8 +178,7 @@ Parser::Result Parser::read_header_slowly(std::string_view input, const Header& 
     return fail(input.size() - at_ > kManyDigits ? header.too_long : kTooBig);
   }
   if (input[at_] != header.marker) {
-    const char got = input[at_] == '\r' || input[at_] == '\n' ? ' ' : input[at_];
-    return fail(std::string("expected '$', got '") + got + "'");
+    return fail(std::string("expected '$', got '") + input[at_] + "'");
   }
   const auto number = parse_canonical_integer(input.substr(at_ + 1, line_end - at_ - 1));
   if (!number) return fail(header.invalid);
@@ -260,7 +255,6 @@ Parser::Result Parser::need_more(std::string_view input) {
 }
 
 Parser::Result Parser::fail(std::string_view error) {
-  stage_ = Stage::kBroken;
   error_ = "ERR Protocol error: ";
   error_ += error;
   return Result::kError;

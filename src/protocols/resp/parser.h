@@ -29,7 +29,8 @@ class Parser {
   ///   that there is nothing to do. The next call's input begins after the consumed bytes.
   /// - kNeedMore: the next call's input begins with the same bytes and has more. Fewer than
   ///   kMaxCommandBytes bytes ever need to be kept for this.
-  /// - kError: error() says why. The following bytes of this connection cannot be parsed.
+  /// - kError: error() says why. The following bytes of this connection cannot be parsed, so there
+  ///   must be no next call.
   Result next(std::string_view input);
 
   /// Views of `input`, or, of an inline command, of memory that release() frees.
@@ -51,7 +52,7 @@ class Parser {
   const std::string& error() const { return error_; }
 
  private:
-  enum class Stage : std::uint8_t { kStart, kInline, kCount, kHeader, kBulk, kBroken };
+  enum class Stage : std::uint8_t { kStart, kInline, kCount, kHeader, kBulk };
   enum class Split : std::uint8_t { kDone, kUnbalanced, kTooMany };
   struct Header {
     char marker;
