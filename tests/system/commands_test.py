@@ -114,6 +114,8 @@ class Sluice(ServerTest):
                 ("SLUICE.CHECK 'sliding_log 5/1h' block", [1, 5, 4]),
                 ("SLUICE.BLOCK 'sliding_log 5/1h' block 60000", [1, 5, 0]),
                 ("SLUICE.CHECK 'leaky_bucket 1/1h queue=4' delay", [1, 5, 4, 0, None, 0]),
+                ("CL.THROTTLE rl 4 1 3600 2", [0, 5, 3, -1]),
+                ("RL.THROTTLE rl 4 1 3600", [0, 5, 2, -1]),
                 ("RL.THROTTLE other 4 1 3600", [0, 5, 4, -1, 3600]),
                 ("THROTTLE other 5 1 3600", [1, 5, 3]),
                 ("INCREX other UBOUND +5 EX 3600 ENX BYINT 3", [3, 3]),

@@ -18,13 +18,6 @@ using testing::StartsWith;
 // The limits are of hours and days, so the time that passes changes nothing.
 using KeyCommandsTest = CommandsTest<memory_store>;
 
-TEST_F(KeyCommandsTest, RlThrottleIsClThrottle) {
-  EXPECT_THAT(run("CL.THROTTLE user 4 1 3600 2"), StartsWith("*5\r\n:0\r\n:5\r\n:3\r\n:-1\r\n"));
-  EXPECT_THAT(run("RL.THROTTLE user 4 1 3600"), StartsWith("*5\r\n:0\r\n:5\r\n:2\r\n:-1\r\n"));
-  EXPECT_EQ(run("RL.THROTTLE user 4 1"),
-            "-ERR wrong number of arguments for 'rl.throttle' command\r\n");
-}
-
 TEST_F(KeyCommandsTest, ThrottlesAsThrottlecrab) {
   auto fake = still_store();
   TestConnection over_fake(thread_over(fake));
@@ -45,6 +38,8 @@ TEST_F(KeyCommandsTest, NamesTheThrottleArgumentAtFault) {
   EXPECT_THAT(error("3 0 60"), StartsWith("-ERR count must be at least 1\r"));
   EXPECT_THAT(error("3 30 60 -1"), StartsWith("-ERR quantity must be at least 0\r"));
   EXPECT_THAT(error("3 30 60 1 1"), StartsWith("-ERR wrong number of arguments"));
+  EXPECT_EQ(run("RL.THROTTLE user 4 1"),
+            "-ERR wrong number of arguments for 'rl.throttle' command\r\n");
 }
 
 TEST_F(KeyCommandsTest, CountsUpToABound) {

@@ -28,22 +28,6 @@ class LimitCommandsTest : public CommandsTest<memory_store> {
 
 const std::string kLog = " 'sliding_log 5/1h' ";
 
-TEST_F(LimitCommandsTest, TakesWhatThereIs) {
-  EXPECT_EQ(run("SLUICE.TAKE" + kLog + "a"), integers({1, 5, 4, 0, 3'600'000, 0, 1}));
-  EXPECT_THAT(run("SLUICE.TAKE" + kLog + "a 9"),
-              MatchesRegex("\\*7\r\n:1\r\n:5\r\n:0\r\n.*:4\r\n"));
-  EXPECT_THAT(run("SLUICE.TAKE" + kLog + "a 9"),
-              MatchesRegex("\\*7\r\n:0\r\n:5\r\n:0\r\n.*:0\r\n"));
-}
-
-TEST_F(LimitCommandsTest, Blocks) {
-  EXPECT_THAT(run("SLUICE.BLOCK" + kLog + "a 60000"), StartsWith("*6\r\n:1\r\n:5\r\n:0\r\n:0\r\n"));
-  EXPECT_THAT(run("SLUICE.CHECK" + kLog + "a"),
-              MatchesRegex("\\*6\r\n:0\r\n:5\r\n:0\r\n:(60000|59[0-9]+)\r\n.*"));
-  EXPECT_EQ(run("SLUICE.RESET" + kLog + "a"), "+OK\r\n");
-  EXPECT_THAT(run("SLUICE.CHECK" + kLog + "a"), StartsWith("*6\r\n:1\r\n"));
-}
-
 TEST_F(LimitCommandsTest, NamesTheArgumentAtFault) {
   EXPECT_EQ(run("SLUICE.REFUND" + kLog + "a -1"), "-ERR n must be at least 0\r\n");
   EXPECT_EQ(run("SLUICE.CHARGE" + kLog + "a x"), "-ERR n is not an integer or out of range\r\n");

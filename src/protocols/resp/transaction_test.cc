@@ -31,41 +31,15 @@ TEST_F(TransactionTest, AnswersAPipelineWithATransactionInIt) {
                 integers({0, 16, 14, -1, 4}) + integers({0, 16, 13, -1, 6}) + "+OK\r\n*0\r\n");
 }
 
-TEST_F(TransactionTest, ChargesNothingThatIsDiscarded) {
-  EXPECT_EQ(send("MULTI\r\n" + kThrottleSent + "DISCARD\r\n"), "+OK\r\n" + kQueued + "+OK\r\n");
-  EXPECT_EQ(send("MULTI\r\n" + kThrottleSent + "RESET\r\n"), "+OK\r\n" + kQueued + "+RESET\r\n");
-  EXPECT_EQ(store->batches.size(), 0U);
-  EXPECT_EQ(send(kThrottleSent), integers({0, 16, 15, -1, 2}));
-}
-
-TEST_F(TransactionTest, AbortsAfterABadCommand) {
-  for (const std::string bad :
-       {"FOO\r\n", "CL.THROTTLE user\r\n", "CLIENT FOO\r\n", "CLIENT SETNAME\r\n"}) {
-    EXPECT_EQ(send("MULTI\r\n"), "+OK\r\n");
-    EXPECT_THAT(send(bad), StartsWith("-ERR ")) << bad;
-    EXPECT_EQ(send(kThrottleSent), kQueued);
-    EXPECT_EQ(send("EXEC\r\n"), kAborted);
+TEST_F(TransactionTest, ChargesNothingThatIsNotExecuted) {
+  for (const std::string end : {"DISCARD\r\n", "RESET\r\n", "NOSUCH\r\nEXEC\r\n",
+                                "CL.THROTTLE user\r\nEXEC\r\n", "QUIT\r\n", "*1\r\nx\r\n"}) {
+    TestConnection(thread).send("MULTI\r\n" + kThrottleSent + end);
+    EXPECT_EQ(store->batches.size(), 0U) << end;
   }
-  EXPECT_EQ(store->batches.size(), 0U);
-  EXPECT_EQ(send("EXEC\r\n"), "-ERR EXEC without MULTI\r\n");
 }
 
-// An error that only running a command shows is its reply; the other commands run.
-TEST_F(TransactionTest, RunsTheOthersWhereOneFails) {
-  send("MULTI\r\nSLUICE.CHECK nowhere bob\r\n" + kThrottleSent);
-  EXPECT_EQ(send("EXEC\r\n"),
-            "*2\r\n-ERR no limit is named 'nowhere'\r\n" + integers({0, 16, 15, -1, 2}));
-}
-
-TEST_F(TransactionTest, RefusesWhatRedisRefuses) {
-  EXPECT_EQ(send("EXEC\r\n"), "-ERR EXEC without MULTI\r\n");
-  EXPECT_EQ(send("DISCARD\r\n"), "-ERR DISCARD without MULTI\r\n");
-  EXPECT_EQ(send("WATCH a b\r\nUNWATCH\r\n"), "+OK\r\n+OK\r\n");
-  send("MULTI\r\n");
-  EXPECT_EQ(send("MULTI\r\n"), "-ERR MULTI calls can not be nested\r\n");
-  EXPECT_EQ(send("WATCH a\r\n"), "-ERR WATCH inside MULTI is not allowed\r\n");
-  EXPECT_EQ(send("UNWATCH\r\n"), kQueued);
-  EXPECT_EQ(send("EXEC\r\n"), "*1\r\n+OK\r\n");
+TEST_F(TransactionTest, AnExecWithArgumentsEndsIt) {
   EXPECT_EQ(send("MULTI\r\nEXEC now\r\nPING\r\n"),
             "+OK\r\n-ERR wrong number of arguments for 'exec' command\r\n+PONG\r\n");
 }
@@ -111,20 +85,6 @@ TEST_F(TransactionTest, RunsNoFurtherCommandOnceItsRepliesAreLong) {
   EXPECT_EQ(store->batches.size(), 0U);
   EXPECT_LE(connection.held_bytes(), 100U);
   EXPECT_EQ(send(kThrottleSent), integers({0, 16, 15, -1, 2}));
-}
-
-TEST_F(TransactionTest, QueuesInlineCommandsAsTheyAre) {
-  EXPECT_EQ(send("MULTI\r\nECHO \"a b\"\r\n\r\n" + array({"ECHO", "c\r\n"}) + "EXEC\r\n"),
-            "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n$3\r\na b\r\n$3\r\nc\r\n\r\n");
-}
-
-TEST_F(TransactionTest, ClosesOnQuitAndOnAProtocolError) {
-  EXPECT_EQ(send("MULTI\r\nQUIT\r\n"), "+OK\r\n+OK\r\n");
-  EXPECT_EQ(connection.progress.next, StreamHandler::Next::kClose);
-  TestConnection other(thread_over(store));
-  EXPECT_THAT(other.send("MULTI\r\n" + kThrottleSent + "*1\r\nx\r\n"), HasSubstr("Protocol error"));
-  EXPECT_EQ(other.progress.next, StreamHandler::Next::kClose);
-  EXPECT_EQ(store->batches.size(), 0U);
 }
 
 // If the store answers later, the commands are run batch by batch.
