@@ -134,18 +134,6 @@ TEST_F(UsersTest, MayBeReplaced) {
   EXPECT_EQ(known.ask_one(post("/v1/check", kCheckBody)).status, 401);
 }
 
-TEST_F(UsersTest, ProxiesHaveAHeaderOfTheirOwn) {
-  EXPECT_EQ(connection_.ask_one(get("/auth?limit=login", "X-Sluice-Token: secret\r\n")).status,
-            204);
-  // The token of the proxy's client is not read.
-  EXPECT_EQ(
-      connection_.ask_one(get("/auth?limit=login", "X-Sluice-Token: secret\r\n" + bearer("theirs")))
-          .status,
-      204);
-  EXPECT_EQ(connection_.ask_one(get("/auth?limit=login", bearer("secret"))).status, 500);
-  EXPECT_EQ(connection_.ask_one(get("/auth/login/path", "X-Sluice-Token: wrong\r\n")).status, 500);
-}
-
 // A user without the role admin can bring a key into debt by what its limit admits at once, and no
 // further.
 TEST_F(UsersTest, CommitMoreThanTheyReservedUpToABound) {
