@@ -12,15 +12,9 @@ namespace {
 using Verdict = Access::Verdict;
 
 std::vector<User> users() {
-  return {{.name = "gateway",
-           .token_sha256 = token_sha256("right"),
-           .certificate = "",
-           .roles = kCheckRole},
-          {.name = "operator",
-           .token_sha256 = token_sha256("other"),
-           .certificate = "",
-           .roles = kCheckRole | kAdminRole},
-          {.name = "", .token_sha256 = "", .certificate = "CN=gateway", .roles = kMetricsRole}};
+  return {{"gateway", token_sha256("right"), "", kCheckRole},
+          {"operator", token_sha256("other"), "", kCheckRole | kAdminRole},
+          {"", "", "CN=gateway", kMetricsRole}};
 }
 
 // Of a client that has sent no token.
@@ -118,10 +112,7 @@ TEST(AccessTest, DefaultIsTheUserOfThatNameIfThereIsOne) {
   const Access::Login login = access.log_in("default", "right", "192.0.2.1");
   EXPECT_EQ(login.verdict, Verdict::kRight);
   EXPECT_EQ(login.identity.name, "gateway");
-  named.push_back({.name = "default",
-                   .token_sha256 = token_sha256("its"),
-                   .certificate = "",
-                   .roles = kCheckRole});
+  named.push_back({"default", token_sha256("its"), "", kCheckRole});
   access.users().replace(std::make_shared<const Access::Users>(named));
   EXPECT_EQ(access.log_in("default", "right", "192.0.2.1").verdict, Verdict::kWrong);
   EXPECT_EQ(access.log_in("default", "its", "192.0.2.1").identity.name, "default");
