@@ -3,85 +3,44 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-#include <array>
-#include <string_view>
+#include <chrono>
+#include <stdexcept>
+#include <utility>
 
-#include "servers/socket.h"
+#include "servers/resp_client.h"
 
 namespace sluice::faults {
-namespace {
-
-// How often the thread checks for a stop.
-constexpr int kPollMs = 20;
-
-// Removes a line "*3" or "$5" and returns its number; nothing if the line is incomplete.
-std::optional<std::size_t> take_number(std::string_view& text) {
-  const std::size_t end = text.find("\r\n");
-  if (end == std::string_view::npos) return std::nullopt;
-  const std::size_t number = std::stoul(std::string(text.substr(1, end - 1)));
-  text.remove_prefix(end + 2);
-  return number;
-}
-
-// Removes and returns the first command; nothing if it is incomplete.
-std::optional<FakeRedis::Words> take_command(std::string& received) {
-  std::string_view text = received;
-  const auto count = take_number(text);
-  if (!count) return std::nullopt;
-  FakeRedis::Words words;
-  while (words.size() < *count) {
-    const auto bytes = take_number(text);
-    if (!bytes || text.size() < *bytes + 2) return std::nullopt;
-    words.emplace_back(text.substr(0, *bytes));
-    text.remove_prefix(*bytes + 2);
-  }
-  received.erase(0, received.size() - text.size());
-  return words;
-}
-
-}  // namespace
 
 FakeRedis::FakeRedis(Script script)
-    : port_(servers::free_port()),
-      script_(std::move(script)),
-      listener_(servers::listen_on(port_)),
-      thread_([this] { serve(); }) {}
+    : script_(std::move(script)), thread_([this] { accept_all(); }) {}
 
 FakeRedis::~FakeRedis() {
   stopping_.store(true);
-  thread_.join();
+  ::shutdown(listener_.get(), SHUT_RDWR);  // Wakes the thread.
 }
 
-void FakeRedis::serve() {
+void FakeRedis::accept_all() {
+  pollfd readable{.fd = listener_.get(), .events = POLLIN, .revents = 0};
   while (!stopping_.load()) {
-    std::vector<pollfd> watched{{.fd = listener_.get(), .events = POLLIN, .revents = 0}};
-    for (const auto& [fd, client] : clients_) {
-      watched.push_back({.fd = fd, .events = POLLIN, .revents = 0});
-    }
-    ::poll(watched.data(), watched.size(), kPollMs);
-    if (watched.front().revents != 0) {
-      UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-      const int fd = socket.get();
-      if (socket) clients_[fd].socket = std::move(socket);
-    }
-    for (std::size_t i = 1; i < watched.size(); ++i) {
-      if (watched[i].revents != 0 && !serve(clients_[watched[i].fd])) {
-        clients_.erase(watched[i].fd);
-      }
-    }
+    ::poll(&readable, 1, -1);
+    UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (!socket) continue;
+    connections_.emplace_back([this, own = std::move(socket)]() mutable { serve(std::move(own)); });
   }
 }
 
-bool FakeRedis::serve(Client& client) {
-  std::array<char, 16'384> piece;
-  const ssize_t got = ::recv(client.socket.get(), piece.data(), piece.size(), 0);
-  if (got <= 0) return false;
-  client.received.append(piece.data(), static_cast<std::size_t>(got));
-  while (const auto words = take_command(client.received)) {
-    const std::string reply = answer(*words);
-    if (::send(client.socket.get(), reply.data(), reply.size(), MSG_NOSIGNAL) < 0) return false;
+void FakeRedis::serve(UniqueFd socket) {
+  // A command is an array of texts, which a client can read as well as a reply.
+  servers::RespClient client(servers::patient_peer(std::move(socket)));
+  try {
+    while (true) {
+      Words words;
+      for (servers::Reply& word : client.read().elements) words.push_back(std::move(word.text));
+      client.send(answer(words));
+    }
+  } catch (const std::runtime_error&) {
+    // The connection has ended.
   }
-  return true;
 }
 
 std::string FakeRedis::answer(const Words& words) {

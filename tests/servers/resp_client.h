@@ -5,6 +5,7 @@
 #include <ostream>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "servers/socket.h"
@@ -38,6 +39,7 @@ std::string encode_command(const std::vector<std::string>& words);
 /// thread-safe.
 class RespClient {
  public:
+  explicit RespClient(Peer peer) : peer_(std::move(peer)) {}
   /// Connects to 127.0.0.1.
   explicit RespClient(std::uint16_t port) : peer_(peer_at(port)) {}
   explicit RespClient(const std::filesystem::path& path) : peer_(peer_at(path)) {}

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <utility>
 
 #include "testing/peer.h"
 
@@ -25,10 +26,14 @@ UniqueFd listen_on(std::uint16_t port);
 UniqueFd connect_to(std::uint16_t port);
 UniqueFd connect_to(const std::filesystem::path& path);
 
-/// A connection of a client of a server, whose functions wait up to kPatience.
+/// The end of a connection, whose functions wait up to kPatience.
+inline Peer patient_peer(UniqueFd socket) {
+  return Peer(std::move(socket), std::chrono::milliseconds(kPatience).count());
+}
+/// That of a client of a server.
 template <class Address>
 Peer peer_at(const Address& address) {
-  return Peer(connect_to(address), std::chrono::milliseconds(kPatience).count());
+  return patient_peer(connect_to(address));
 }
 
 /// The next line, without its CR LF. Throws std::runtime_error if there is none.
