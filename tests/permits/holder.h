@@ -3,18 +3,17 @@
 #include <sys/types.h>
 
 #include <chrono>
-#include <optional>
 #include <string>
+
+#include "servers/socket.h"
 
 namespace sluice::permits {
 
-/// The store and limit from which a process takes permits.
+/// The store and limit from which a process takes permits, all of one key.
 struct Source {
   std::string url;
   /// Leases are renewed at a third, so a process that is held for four seconds keeps its permit.
   std::string limit = "concurrency 1 lease=6s";
-  std::string name = "jobs";
-  std::string key = "k";
 };
 
 /// A process of its own that takes permits (see holder_main.cc). It is killed when this is
@@ -42,16 +41,12 @@ class Holder {
   void kill();    // SIGKILL
   void pause();   // SIGSTOP
   void resume();  // SIGCONT
-  /// Closes its input, and waits until it has ended. Returns its status as of waitpid().
+  /// Ends its input, and waits until it has ended. Returns its status as of waitpid().
   int finish();
 
  private:
-  void signal(int number) const;
-
   pid_t pid_ = -1;
-  int to_ = -1;
-  int from_ = -1;
-  std::string heard_;
+  Peer peer_{UniqueFd()};  // What it writes to is its standard input, and its output is read from.
 };
 
 }  // namespace sluice::permits

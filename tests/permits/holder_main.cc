@@ -1,12 +1,11 @@
-// permit_holder URL LIMIT NAME KEY: a process that takes permits, as it is told on its input:
+// permit_holder URL LIMIT: a process that takes permits of one key, as it is told on its input:
 //
 //     acquire MS      granted NS | denied NS         waits as long; NS is the time of the answer
 //     try             granted NS | denied NS
 //     release MS      released NS                    so much later
 //     held            yes | no
 //     loop MS HOLD    (nothing)                      acquires, holds for HOLD ms, releases, again
-//     and
-//                                                    again for MS ms; then: rounds N
+//                                                    and again for MS ms; then: rounds N
 //                                                    LONGEST_WAIT_NS
 //
 // When its permit expires it says "expired NS". Times are those of the monotonic clock, which all
@@ -29,6 +28,8 @@ using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 using std::chrono::steady_clock;
 
+constexpr const char* kKey = "k";
+
 std::mutex output;
 
 std::string now() {
@@ -40,14 +41,13 @@ void say(const std::string& line) {
   std::cout << line << std::endl;
 }
 
-void loop(sluice::ConcurrencyLimiter& limiter, const std::string& key, milliseconds time,
-          milliseconds hold) {
+void loop(sluice::ConcurrencyLimiter& limiter, milliseconds time, milliseconds hold) {
   int rounds = 0;
   nanoseconds longest{0};
   const auto end = steady_clock::now() + time;
   while (steady_clock::now() < end) {
     const auto began = steady_clock::now();
-    const sluice::Permit permit = limiter.acquire(key, std::chrono::minutes(1));
+    const sluice::Permit permit = limiter.acquire(kKey, std::chrono::minutes(1));
     longest = std::max<nanoseconds>(longest, steady_clock::now() - began);
     if (!permit) break;
     std::this_thread::sleep_for(hold);
@@ -59,9 +59,8 @@ void loop(sluice::ConcurrencyLimiter& limiter, const std::string& key, milliseco
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 5) return 2;
-  sluice::ConcurrencyLimiter limiter(sluice::open_store(argv[1]), sluice::Limit(argv[2], argv[3]));
-  const std::string key = argv[4];
+  if (argc != 3) return 2;
+  sluice::ConcurrencyLimiter limiter(sluice::open_store(argv[1]), sluice::Limit(argv[2], "jobs"));
   sluice::Permit permit;
   const auto take = [&](sluice::Permit taken) {
     permit = std::move(taken);
@@ -76,9 +75,9 @@ int main(int argc, char** argv) {
     int hold_ms = 0;
     words >> verb >> ms >> hold_ms;
     if (verb == "acquire") {
-      take(limiter.acquire(key, milliseconds(ms)));
+      take(limiter.acquire(kKey, milliseconds(ms)));
     } else if (verb == "try") {
-      take(limiter.try_acquire(key));
+      take(limiter.try_acquire(kKey));
     } else if (verb == "release") {
       std::this_thread::sleep_for(milliseconds(ms));
       const std::string when = now();
@@ -87,7 +86,7 @@ int main(int argc, char** argv) {
     } else if (verb == "held") {
       say(permit.held() ? "yes" : "no");
     } else if (verb == "loop") {
-      loop(limiter, key, milliseconds(ms), milliseconds(hold_ms));
+      loop(limiter, milliseconds(ms), milliseconds(hold_ms));
     } else {
       return 2;
     }
