@@ -21,6 +21,37 @@ inline constexpr std::chrono::seconds kRecovery{1};
 /// How much the process may grow during a fault.
 inline constexpr std::size_t kMostGrowth = std::size_t{16} << 20;
 
+/// How many times its limit each key may have been admitted; in all, and so many units more, which
+/// the store admits before it is charged with what was admitted locally.
+struct Bound {
+  std::int64_t by_store = 1;
+  std::int64_t in_all = 1;
+  std::int64_t more = 0;
+  /// The units that all keys together were admitted beyond their limits and `more` must be counted
+  /// as not charged back.
+  bool excess_is_counted = false;
+};
+
+/// A fault, and what it may do.
+struct Fault {
+  std::string name;
+  /// By default the server keeps its states: nothing is admitted beyond the limit except requests
+  /// that are under way when the server is back. Without a value, the round checks it.
+  std::optional<Bound> bound = Bound{.more = 4};
+  /// So long after the fault began, the server is known to be lost. From then on until the fault
+  /// ends, at most one caller in ten may wait for it, since this machine may be late.
+  std::optional<std::chrono::milliseconds> known_after = {};
+  /// The server never counts as lost. Until the fault ends, each caller gets the store's answer or
+  /// waits until the deadline, except at most one in ten, since this machine may stall.
+  bool never_given_up = false;
+  /// The store answers more than 95 of 100 requests during the fault.
+  bool unnoticed = false;
+  /// This source makes at least so many decisions. A process that is held for a while may make
+  /// fewer.
+  std::size_t least_instead = 0;
+  Source instead = Source::kLocal;
+};
+
 /// One round of a fault.
 struct Round {
   Report report;
@@ -31,31 +62,21 @@ struct Round {
   std::size_t growth_bytes = 0;
   /// The lateness of this machine, see Canary.
   Clock::duration machine_late{0};
-  /// So long after the fault began, the server is known to be lost. From then on until the fault
-  /// ends, at most one caller in ten may wait for it, since this machine may be late.
-  std::optional<std::chrono::milliseconds> known_after = {};
-  /// The server never counts as lost. Until the fault ends, each caller gets the store's answer or
-  /// waits until the deadline, except at most one in ten, since this machine may stall.
-  bool never_given_up = false;
-  /// The store answers more than 95 of 100 requests during the fault.
-  bool unnoticed = false;
-  /// Further counts of the fault are as they should be. For those that a process can spoil which is
-  /// held for a while, such as the least number of decisions of the failure policy.
-  bool counts_are_right = true;
 };
 
 /// What must hold under every fault: each decision belongs to its own request; p99.9 of the
 /// decisions from the beginning of the fault to kRecovery after its end is within kDeadline +
 /// kGrace; no caller waits for a server that is known to be lost, and no other server counts as
-/// lost; callers do not notice a fault that is to be unnoticed; its own counts are right; the store
-/// answers within kRecovery after the end of the fault, and from then on it makes at least 99 of
-/// 100 decisions, including those of the deny cache; there are at least 1,000 decisions; the
-/// process has not grown by more than kMostGrowth, which is generous for two waiting callers.
-/// Prints the figures under the name of the fault.
+/// lost; callers do not notice a fault that is to be unnoticed; each key is admitted within the
+/// bound; the store answers within kRecovery after the end of the fault, and from then on it makes
+/// at least 99 of 100 decisions, including those of the deny cache; there are at least 1,000
+/// decisions, and as many instead of the store as the fault says; the process has not grown by more
+/// than kMostGrowth, which is generous for two waiting callers. Prints the figures under the name
+/// of the fault.
 ///
-/// The times, which decisions are in time, and the counts are checked by expect_in_time().
-/// Everything else must hold in each round.
-void expect_whole(const std::string& fault, const std::function<Round()>& make_round);
+/// The times, which decisions are in time, and the numbers of decisions are checked by
+/// expect_in_time(). Everything else must hold in each round.
+void expect_whole(const Fault& fault, const std::function<Round()>& make_round);
 
 /// One attempt to be in time.
 struct Try {
@@ -73,33 +94,6 @@ struct Try {
 /// one process was held for a while.) The expectations inside `make` must hold in each try; if they
 /// do not, there are no further tries. Prints the number of tries.
 void expect_in_time(const std::string& what, const std::function<Try()>& make);
-
-/// How many times its limit each key may have been admitted; in all, and so many units more, which
-/// the store admits before it is charged with what was admitted locally.
-struct Bound {
-  std::int64_t by_store = 1;
-  std::int64_t in_all = 1;
-  std::int64_t more = 0;
-  /// The units that all keys together were admitted beyond their limits and `more` must be counted
-  /// as not charged back.
-  bool excess_is_counted = false;
-};
-void expect_admitted(const Report& report, const Bound& bound);
-
-/// How many of the decisions requested in a span of time have a source.
-struct Share {
-  std::size_t these = 0;
-  std::size_t all = 0;
-
-  double percent() const;
-};
-struct Span {
-  Clock::time_point from = Clock::time_point::min();
-  Clock::time_point to = Clock::time_point::max();
-};
-Share share_of(Source source, const Report& report, const Span& span = {});
-/// The share of the store, including the deny cache.
-Share share_of_store(const Report& report, const Span& span);
 
 /// The resident memory of the process.
 std::size_t resident_bytes();

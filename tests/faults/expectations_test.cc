@@ -54,26 +54,22 @@ TEST(ExpectInTime, GivesALateMachineItsLatenessAsRoom) {
   EXPECT_NONFATAL_FAILURE(make_tries(tries), "the machine was quiet in 2 tries");
 }
 
-// A round in which the server must not count as lost, but this process has answered at once: for
-// `time` of a fault of one second, and before the fault, which does not count.
+// A round in which this process has answered at once: for `time` of a fault of one second, and
+// before the fault, which does not count.
 Round hurried_for(Clock::duration time, Clock::duration machine_late = 0ms) {
-  Round round{.began = Clock::time_point(1s),
-              .ended = Clock::time_point(2s),
-              .machine_late = machine_late,
-              .never_given_up = true};
+  Round round{
+      .began = Clock::time_point(1s), .ended = Clock::time_point(2s), .machine_late = machine_late};
   for (Clock::time_point asked(500ms); asked < round.ended + kRecovery + 100ms; asked += 1ms) {
     const bool is_hurried = asked < round.began + time;
-    round.report.samples.push_back({.asked = asked,
-                                    .took = 1ms,
-                                    .source = is_hurried ? Source::kLocal : Source::kStore,
-                                    .allowed = true});
+    round.report.samples.push_back(
+        {.asked = asked, .took = 1ms, .source = is_hurried ? Source::kLocal : Source::kStore});
   }
   return round;
 }
 
 TEST(ExpectWhole, ForgivesAStallAfterWhichTheServerSeemsLost) {
   int rounds = 0;
-  expect_whole("a server that seems lost for 50 ms", [&] {
+  expect_whole({.name = "a server that seems lost for 50 ms", .never_given_up = true}, [&] {
     ++rounds;
     return hurried_for(50ms);
   });
@@ -82,33 +78,37 @@ TEST(ExpectWhole, ForgivesAStallAfterWhichTheServerSeemsLost) {
 
 TEST(ExpectWhole, FailsIfTheServerCountsAsLost) {
   EXPECT_NONFATAL_FAILURE(
-      expect_whole("a server that is given up", [] { return hurried_for(200ms); }),
+      expect_whole({.name = "a server that is given up", .never_given_up = true},
+                   [] { return hurried_for(200ms); }),
       "the machine was quiet in 3 tries");
 }
 
 TEST(ExpectWhole, FailsIfCallersNoticeWhatTheyShouldNot) {
-  const auto noticed = [] {
-    Round round = hurried_for(80ms);
-    round.never_given_up = false;
-    round.unnoticed = true;
-    return round;
-  };
-  EXPECT_NONFATAL_FAILURE(expect_whole("a fault that is noticed", noticed),
+  EXPECT_NONFATAL_FAILURE(expect_whole({.name = "a fault that is noticed", .unnoticed = true},
+                                       [] { return hurried_for(80ms); }),
                           "the machine was quiet in 3 tries");
 }
 
-TEST(ExpectWhole, FailsIfItsCountsAreNotRight) {
-  const auto miscounted = [] {
-    Round round = hurried_for(0ms);
-    round.counts_are_right = false;
-    return round;
-  };
-  EXPECT_NONFATAL_FAILURE(expect_whole("a fault with too few local decisions", miscounted),
-                          "the machine was quiet in 3 tries");
+TEST(ExpectWhole, FailsIfTooFewAreDecidedInstead) {
+  EXPECT_NONFATAL_FAILURE(
+      expect_whole({.name = "a fault with too few local decisions", .least_instead = 601},
+                   [] { return hurried_for(100ms); }),
+      "the machine was quiet in 3 tries");
+}
+
+TEST(ExpectWhole, FailsIfAKeyIsAdmittedBeyondItsBound) {
+  EXPECT_NONFATAL_FAILURE(
+      expect_whole({.name = "a key with 15 of 10"},
+                   [] {
+                     Round round = hurried_for(0ms);
+                     round.report.admitted = {{.key = "k", .limit = 10, .otherwise = 15}};
+                     return round;
+                   }),
+      "bound.in_all");
 }
 
 TEST(ExpectWhole, ForgivesItIfTheMachineMakesCallersMissTheDeadline) {
-  expect_whole("a server that is given up by a late machine",
+  expect_whole({.name = "a server that is given up by a late machine", .never_given_up = true},
                [] { return hurried_for(200ms, 5ms); });
 }
 

@@ -22,29 +22,31 @@ using servers::RedisSentinel;
 // Writes that the primary has not sent to its replica are lost, so a key may be admitted its limit
 // once more, at most.
 TEST(Fleet, LosesItsPrimaryUnderSentinel) {
-  expect_whole("primary killed, its replica promoted by sentinels", [] {
+  const Fault fault{.name = "primary killed, its replica promoted by sentinels",
+                    .bound = Bound{.by_store = 2, .in_all = 2},
+                    .known_after = 200ms};
+  expect_whole(fault, [] {
     RedisSentinel fleet({.lost_after = 500ms});
     const std::uint16_t heir = fleet.first_replica().port();
     Load load(fleet.url());
-    Round round = through(load, [&] {
+    return through(load, [&] {
       fleet.first_primary().kill();
       load.state_is_lost();
       fleet.await_primary(heir);
     });
-    expect_admitted(round.report, {.by_store = 2, .in_all = 2});
-    round.known_after = 200ms;
-    return round;
   });
 }
 
 // The old primary is still running. Until sentinels make it follow the new one (READONLY), it gets
 // requests, and all its writes are lost.
 TEST(Fleet, ChangesItsPrimaryUnderSentinel) {
-  expect_whole("failover ordered, the old primary goes on as a replica", [] {
+  const Fault fault{.name = "failover ordered, the old primary goes on as a replica",
+                    .bound = Bound{.by_store = 2, .in_all = 2}};
+  expect_whole(fault, [] {
     RedisSentinel fleet;
     const std::uint16_t heir = fleet.first_replica().port();
     Load load(fleet.url());
-    Round round = through(load, [&] {
+    return through(load, [&] {
       load.begin_losing();
       fleet.begin_failover();
       fleet.await_primary(heir);
@@ -57,36 +59,34 @@ TEST(Fleet, ChangesItsPrimaryUnderSentinel) {
       });
       load.end_losing();
     });
-    expect_admitted(round.report, {.by_store = 2, .in_all = 2});
-    return round;
   });
 }
 
 // The other nodes still get requests.
 TEST(Fleet, LosesANodeOfACluster) {
-  expect_whole("a cluster's node killed, its replica takes over", [] {
+  const Fault fault{.name = "a cluster's node killed, its replica takes over",
+                    .bound = Bound{.by_store = 2, .in_all = 2}};
+  expect_whole(fault, [] {
     RedisCluster cluster({.replicas = true, .lost_after = 1s});
     const int slot = cluster.slot_of(Load::keys().front());
     const std::size_t lost = cluster.owner_of(slot);
     Load load(cluster.url());
-    Round round = through(load, [&] {
+    return through(load, [&] {
       cluster.node(lost).kill();
       load.state_is_lost();
       cluster.await_owner({.slot = slot, .to = lost + 3});
     });
-    expect_admitted(round.report, {.by_store = 2, .in_all = 2});
-    return round;
   });
 }
 
 // The store follows ASK, MOVED and TRYAGAIN: callers notice nothing, and no unit is admitted twice.
 TEST(Fleet, MovesSlotsWhileTheirKeysAreAsked) {
-  expect_whole("slots moved one by one", [] {
+  expect_whole({.name = "slots moved one by one", .never_given_up = true, .unnoticed = true}, [] {
     RedisCluster cluster;
     std::set<int> slots;
     for (const std::string& key : Load::keys()) slots.insert(cluster.slot_of(key));
     Load load(cluster.url());
-    Round round = through(load, [&] {
+    return through(load, [&] {
       for (const int slot : slots) {
         const RedisCluster::SlotMove move{.slot = slot, .to = (cluster.owner_of(slot) + 1) % 3};
         cluster.begin_move(move);
@@ -95,10 +95,6 @@ TEST(Fleet, MovesSlotsWhileTheirKeysAreAsked) {
         cluster.end_move(move);
       }
     });
-    expect_admitted(round.report, {.by_store = 1, .in_all = 1, .more = 4});
-    round.never_given_up = true;
-    round.unnoticed = true;
-    return round;
   });
 }
 

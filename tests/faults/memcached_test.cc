@@ -38,7 +38,7 @@ Round lose_in(Load& load, const std::function<void()>& fault) {
 TEST(ForgetfulMemcached, IsFlushedUnderLoad) {
   constexpr int kFlushes = 3;
   const MemcachedServer server;
-  expect_whole("flush_all three times", [&] {
+  expect_whole({.name = "flush_all three times", .bound = {}, .never_given_up = true}, [&] {
     Load load(server.url());
     Round round = lose_in(load, [&] {
       for (int i = 0; i < kFlushes; ++i) {
@@ -50,7 +50,6 @@ TEST(ForgetfulMemcached, IsFlushedUnderLoad) {
       EXPECT_LE(key.otherwise, key.limit) << key.key;
       EXPECT_LE(key.by_store + key.otherwise, (1 + kFlushes) * key.limit) << key.key;
     }
-    round.never_given_up = true;
     server.command("flush_all\r\n");
     return round;
   });
@@ -123,7 +122,7 @@ TEST(Memcached, KeepsWhatIsTemporaryForLackOfMemory) {
 // admission of the first unit of the limit.
 TEST(ForgetfulMemcached, ForgetsUnderLoad) {
   const MemcachedServer server({.arguments = {"-m", "2"}});
-  expect_whole("memory pressure for 500 ms", [&] {
+  expect_whole({.name = "memory pressure for 500 ms", .bound = {}}, [&] {
     Load load(server.url());
     const std::string key = "sluice:own:own-0-0";
     servers::await("one of its keys", [&] { return is_kept(server, key); });

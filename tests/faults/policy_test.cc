@@ -173,17 +173,18 @@ TEST(Policies, ReturnedUnitsAreSeenByWaitingCallersWithinASecond) {
 // Under load as well, no unit is admitted beyond the limit.
 TEST(Policies, DenyAdmitsNothingBeyondTheLimit) {
   RedisServer server;
-  expect_whole("stopped for 400 ms, on_failure=deny", [&] {
+  const Fault fault{.name = "stopped for 400 ms, on_failure=deny",
+                    .bound = Bound{},
+                    .least_instead = 21,
+                    .instead = Source::kPolicy};
+  expect_whole(fault, [&] {
+    server.command({"FLUSHALL"});
     Load load(server.url() + "?on_failure=deny");
-    Round round = through(load, [&] {
+    return through(load, [&] {
       server.pause();
       run(400ms);
       server.resume();
     });
-    expect_admitted(round.report, {.by_store = 1, .in_all = 1});
-    round.counts_are_right = share_of(Source::kPolicy, round.report).these > 20;
-    server.command({"FLUSHALL"});
-    return round;
   });
 }
 

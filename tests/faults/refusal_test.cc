@@ -21,37 +21,31 @@ using servers::RedisServer;
 // Runs callers while the server replies with errors for half a second.
 void refuse_for_a_while(RedisServer& server, const std::string& fault,
                         const std::function<void()>& begin, const std::function<void()>& end) {
-  expect_whole(fault, [&] {
+  expect_whole({.name = fault, .known_after = 200ms, .least_instead = 101}, [&] {
+    server.command({"FLUSHALL"});
     Load load(server.url());
-    Round round = through(load, [&] {
+    return through(load, [&] {
       begin();
       run(500ms);
       end();
     });
-    expect_admitted(round.report, {.by_store = 1, .in_all = 1, .more = 4});
-    round.counts_are_right = share_of(Source::kLocal, round.report).these > 100;
-    round.known_after = 200ms;
-    server.command({"FLUSHALL"});
-    return round;
   });
 }
 
 // The store loads the script again, once for all waiting requests: callers notice nothing.
 TEST(Refusal, ScriptsAreFlushed) {
   RedisServer server;
-  expect_whole("SCRIPT FLUSH, every 20 ms for 400 ms", [&] {
+  const Fault fault{
+      .name = "SCRIPT FLUSH, every 20 ms for 400 ms", .never_given_up = true, .unnoticed = true};
+  expect_whole(fault, [&] {
+    server.command({"FLUSHALL"});
     Load load(server.url());
-    Round round = through(load, [&] {
+    return through(load, [&] {
       for (int i = 0; i < 20; ++i) {
         server.command({"SCRIPT", "FLUSH"});
         run(20ms);
       }
     });
-    expect_admitted(round.report, {.by_store = 1, .in_all = 1, .more = 4});
-    round.never_given_up = true;
-    round.unnoticed = true;
-    server.command({"FLUSHALL"});
-    return round;
   });
 }
 
@@ -122,36 +116,32 @@ TEST(Refusal, ItHasNoReplicas) {
 TEST(Refusal, ItIsBusy) {
   RedisServer server;
   server.command({"CONFIG", "SET", "busy-reply-threshold", "5"});
-  expect_whole("busy with a script (BUSY) for 300 ms", [&] {
+  expect_whole({.name = "busy with a script (BUSY) for 300 ms", .least_instead = 21}, [&] {
+    server.command({"FLUSHALL"});
     Load load(server.url());
-    Round round = through(load, [&] {
+    return through(load, [&] {
       std::thread script([&] { server.command({"EVAL", "while true do end", "0"}); });
       servers::await("BUSY", [&] { return server.command({"PING"}).starts_with("-BUSY"); });
       run(300ms);
       server.command({"SCRIPT", "KILL"});
       script.join();
     });
-    expect_admitted(round.report, {.by_store = 1, .in_all = 1, .more = 4});
-    round.counts_are_right = share_of(Source::kLocal, round.report).these > 20;
-    server.command({"FLUSHALL"});
-    return round;
   });
 }
 
 // After loading, the server has its former states.
 TEST(Refusal, ItReadsItsData) {
   RedisServer server;
-  expect_whole("reading its data (LOADING)", [&] {
+  const Fault fault{
+      .name = "reading its data (LOADING)", .known_after = 200ms, .least_instead = 101};
+  expect_whole(fault, [&] {
+    server.command({"FLUSHALL"});
     server.command({"DEBUG", "POPULATE", "1000", "filler"});
     server.command({"CONFIG", "SET", "key-load-delay", "500"});
     server.command({"CONFIG", "SET", "loading-process-events-interval-bytes", "1024"});
     Load load(server.url());
     Round round = through(load, [&] { EXPECT_EQ(server.command({"DEBUG", "RELOAD"}), "OK"); });
     EXPECT_GT(round.ended - round.began, 400ms);
-    round.known_after = 200ms;
-    expect_admitted(round.report, {.by_store = 1, .in_all = 1, .more = 4});
-    round.counts_are_right = share_of(Source::kLocal, round.report).these > 100;
-    server.command({"FLUSHALL"});
     return round;
   });
 }
