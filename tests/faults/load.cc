@@ -70,7 +70,11 @@ Load::Load(const std::string& url) : store_(open_store(url)) {
     }
     caller.thread = std::thread([this, &caller] {
       while (!stopping_.load(std::memory_order_relaxed)) {
-        call(caller);
+        if (caller.random() % kSharedEvery == 0) {
+          call_shared(caller);
+        } else {
+          call_own(caller);
+        }
         std::this_thread::sleep_for(kPause);
       }
     });
@@ -79,18 +83,6 @@ Load::Load(const std::string& url) : store_(open_store(url)) {
 
 Load::~Load() {
   stop();
-}
-
-void Load::call(Caller& caller) {
-  try {
-    if (caller.random() % kSharedEvery == 0) {
-      call_shared(caller);
-    } else {
-      call_own(caller);
-    }
-  } catch (const StoreError&) {
-    // ask() has recorded it.
-  }
 }
 
 void Load::call_shared(Caller& caller) {
@@ -119,20 +111,10 @@ void Load::call_own(Caller& caller) {
 
 Decision Load::ask(Caller& caller, Limiter& limiter, const std::string& key, std::int64_t cost) {
   const Clock::time_point asked = Clock::now();
-  const auto note = [&](const Decision& decision) {
-    caller.samples.push_back({.asked = asked,
-                              .took = Clock::now() - asked,
-                              .source = decision.source,
-                              .allowed = decision.allowed});
-  };
-  try {
-    const Decision decision = limiter.check(key, cost);
-    note(decision);
-    return decision;
-  } catch (const StoreError&) {
-    note({.source = Source::kUnavailable});
-    throw;
-  }
+  const Decision decision = limiter.check(key, cost);
+  caller.samples.push_back(
+      {.asked = asked, .took = Clock::now() - asked, .source = decision.source});
+  return decision;
 }
 
 void Load::check_own(Caller& caller, OwnKey& key, const Decision& decision, int losses) {

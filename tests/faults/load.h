@@ -25,9 +25,7 @@ void await_store(Limiter& limiter, const std::string& key = "k");
 struct Sample {
   Clock::time_point asked;
   Clock::duration took;
-  /// kUnavailable: StoreError was thrown.
   Source source;
-  bool allowed;
 };
 
 /// The admissions of one key.
@@ -52,7 +50,7 @@ struct Report {
 };
 
 /// Callers on separate threads that use one store until they are stopped, each with pauses of a
-/// fifth of a millisecond.
+/// fifth of a millisecond. The store must not throw StoreError.
 ///
 /// They share keys of a few limits, some of which are soon used up. Each caller also has its own
 /// keys, for which it knows how much it has taken: a decision for another request would have
@@ -89,8 +87,8 @@ class Load {
     std::string name;
     std::int64_t cost = 0;
     std::int64_t used = 0;
-    std::int64_t in_doubt =
-        0;  // Units of requests for which it is unknown whether the store charged them.
+    // Units of requests for which it is unknown whether the store charged them.
+    std::int64_t in_doubt = 0;
     int losses = 0;
   };
   struct Caller {
@@ -107,10 +105,9 @@ class Load {
     std::atomic<std::int64_t> begun{0};
   };
 
-  void call(Caller& caller);
   void call_shared(Caller& caller);
   void call_own(Caller& caller);
-  Decision ask(Caller& caller, Limiter& limiter, const std::string& key, std::int64_t cost);
+  static Decision ask(Caller& caller, Limiter& limiter, const std::string& key, std::int64_t cost);
   void check_own(Caller& caller, OwnKey& key, const Decision& decision, int losses);
   void stray(Caller& caller, const std::string& what, const Decision& decision);
 
