@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "core/key_hash.h"
-#include "testing/lone_table.h"
 #include "testing/memory_keys.h"
 
 namespace sluice::memory {
@@ -43,23 +42,24 @@ TEST(MemoryStore, FreesTheMemoryOfKeysThatAreForgotten) {
 
 // Every round uses new keys. Those of the last round have become fresh, and keep their slots for a
 // second.
-TEST(Table, ChurnOfShortLivedKeysDoesNotGrowIt) {
+TEST(MemoryStore, ChurnOfShortLivedKeysDoesNotGrowIt) {
   for (const auto* limit : {"token_bucket 1/1s", "sliding_log 1/1s"}) {
-    LoneTable table(limit, {.max_bytes = std::size_t{1} << 26});
+    MemoryStore store(
+        {.max_bytes = std::size_t{1} << 26, .table = {.secret = HashSecret::fixed()}});
+    LimitedKeys keys(store, limit);
     constexpr std::uint64_t kKeys = 6000;
     std::size_t settled = 0;
     for (std::uint64_t round = 0; round < 30; ++round) {
       for (std::uint64_t i = 0; i < kKeys; ++i) {
         ASSERT_TRUE(
-            table
-                .take(key_name(round * kKeys + i), kStart + static_cast<Instant>(round) * kSecondNs)
+            keys.take(key_name(round * kKeys + i), kStart + static_cast<Instant>(round) * kSecondNs)
                 .allowed);
       }
-      if (round == 9) settled = table.used_bytes();
+      if (round == 9) settled = store.used_bytes();
     }
-    EXPECT_LE(table.used_bytes(), settled + settled / 4) << limit;
-    EXPECT_LE(table.table().size(), 4 * kKeys) << limit;
-    EXPECT_EQ(table.evicted(), 0U);
+    EXPECT_LE(store.used_bytes(), settled + settled / 4) << limit;
+    EXPECT_LE(store.table().size(), 4 * kKeys) << limit;
+    EXPECT_EQ(store.counters().evicted, 0U);
   }
 }
 
