@@ -44,11 +44,6 @@ std::string expression(const ModelLimits& limits) {
   return text;
 }
 
-bool definable(const ModelLimits& limits) {
-  return !limits.empty() && limits.size() <= (lends(limits) ? 1 : 8) &&
-         std::all_of(limits.begin(), limits.end(), [](const auto& l) { return l.definable(); });
-}
-
 Model::Key Model::find(const ModelRequest& request) const {
   Key key;
   const auto found = keys_.find({request.space, request.key});

@@ -8,7 +8,6 @@
 
 #include "core/store.h"
 #include "model/part.h"
-#include "model/permit_book.h"
 
 namespace sluice::model {
 
@@ -17,8 +16,6 @@ using ModelLimits = std::vector<ModelLimit>;
 
 /// The expression from which sluice::Limit makes these limits.
 std::string expression(const ModelLimits& limits);
-
-bool definable(const ModelLimits& limits);
 
 /// Whether it is a `concurrency` limit.
 bool lends(const ModelLimits& limits);
