@@ -27,8 +27,6 @@
 namespace sluice {
 namespace {
 
-constexpr unsigned kMostSeconds = 20;  // A child that blocks is killed.
-
 template <class Server>
 class ForkWith : public testing::Test {
  protected:
@@ -46,7 +44,6 @@ TYPED_TEST_SUITE(ForkWith, Servers);
 
 TYPED_TEST(ForkWith, AChildReplacesTheStoreOfItsParent) {
   EXPECT_EQ(in_child_process([this] {
-              ::alarm(kMostSeconds);
               this->limiter_.reset();
               this->store_ = open_store(this->url_);
               Limiter own(this->store_, Limit("fixed_window 5/1d", "a"));
@@ -61,7 +58,6 @@ TYPED_TEST(ForkWith, AChildReplacesTheStoreOfItsParent) {
 
 TYPED_TEST(ForkWith, AChildExitsWithTheStoreOfItsParent) {
   EXPECT_EQ(in_child_process([this]() -> bool {
-              ::alarm(kMostSeconds);
               // The last that exit() does: memory that only the parent's threads refer to would
               // look lost to the leak sanitizer.
               std::atexit([] { ::_exit(0); });

@@ -1,11 +1,14 @@
-// check_all() and its relatives on real servers.
+// What callers see of the library on real servers.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <exception>
+#include <optional>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "servers/memcached_server.h"
@@ -57,6 +60,55 @@ TEST(Claims, AreRefusedWithTheReasonOnMemcached) {
   EXPECT_THAT(reason([](const auto& claims) { reserve_all(claims); }), says_why);
   EXPECT_EQ(acquire_all({{host, "a"}}).remaining, 4);
   EXPECT_EQ(reserve_all({{host, "a"}}).at(0).decision().remaining, 3);
+}
+
+// Besides the admissions, one call for each retry_after. A request that arrives when the denial
+// ends by this process's clock may be early by the store's clock; the store then denies it for the
+// rest.
+TEST(HotKey, CostsRedisOneCallForEachRetryAfter) {
+  const servers::RedisServer server;
+  Limiter limiter(open_store(server.url() + "?deadline=5s"), Limit("token_bucket 1/200ms"));
+  int asked = 0;
+  int admitted = 0;
+  int denied_by_store = 0;
+  steady_clock::time_point denied_until;
+  while (admitted < 5) {
+    const auto before = steady_clock::now();
+    const Decision decision = limiter.check("hot");
+    ++asked;
+    if (decision.source == Source::kCache) continue;
+    ASSERT_EQ(decision.source, Source::kStore);
+    // The process's clock may be a tick of the system behind.
+    ASSERT_GE(steady_clock::now() + 10ms, denied_until) << asked;
+    if (decision.allowed) {
+      ++admitted;
+    } else {
+      ++denied_by_store;
+      denied_until = before + decision.retry_after;
+    }
+  }
+  const std::string scripts = server.info("cmdstat_evalsha");
+  EXPECT_TRUE(scripts.starts_with("calls=" + std::to_string(admitted + denied_by_store) + ","))
+      << scripts;
+  EXPECT_GT(denied_by_store, 0);
+  EXPECT_GT(asked, admitted + denied_by_store);
+}
+
+TEST(StoreEnd, PendingCallsCompleteOnTheThreadThatLetsGoOfTheStore) {
+  servers::RedisServer server;
+  auto store = open_store(server.url() + "?deadline=1m");
+  std::optional<Limiter> limiter = Limiter(store, Limit("fixed_window 5/1d"));
+  EXPECT_EQ(limiter->check("key").source, Source::kStore);
+  server.pause();
+  std::optional<std::thread::id> ran_on;
+  limiter->async_check("key", 1, [&](const Decision& decision, const std::exception_ptr&) {
+    EXPECT_EQ(decision.source, Source::kLocal);
+    ran_on = std::this_thread::get_id();
+  });
+  store.reset();
+  EXPECT_FALSE(ran_on) << "the limiter has a share of it";
+  limiter.reset();
+  EXPECT_EQ(ran_on, std::this_thread::get_id());
 }
 
 }  // namespace
