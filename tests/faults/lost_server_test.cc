@@ -41,14 +41,9 @@ struct StoreKind {
   }
 };
 
-template <typename Server>
-std::shared_ptr<servers::Server> start() {
-  return std::make_shared<Server>();
-}
-
 constexpr std::array<StoreKind, 2> kStoreKinds{{
-    {"redis", &start<RedisServer>, 5s},
-    {"memcached", &start<MemcachedServer>, 1s},
+    {"redis", &servers::start_server<RedisServer>, 5s},
+    {"memcached", &servers::start_server<MemcachedServer>, 1s},
 }};
 
 class LostServer : public testing::TestWithParam<StoreKind> {

@@ -155,7 +155,7 @@ TEST_P(PermitsTest, TellsItsHolderInTimeThatTheStoreIsLostForALease) {
   // again, so that the store grants every permit. With the long one, an answer may still come.
   for (const std::string options : {"?deadline=20ms&on_failure=deny", "?deadline=5s"}) {
     SCOPED_TRACE(options);
-    Holder first({.url = plain_url_ + options, .limit = "concurrency 1 lease=2s"});
+    Holder first({.url = server_->url() + options, .limit = "concurrency 1 lease=2s"});
     const nanoseconds asked = steady_clock::now().time_since_epoch();
     first.acquire();
     server_->pause();

@@ -25,7 +25,7 @@ class MemcachedServer final : public Server {
   explicit MemcachedServer(MemcachedOptions options = {});
 
   /// "memcached://127.0.0.1:PORT", with "?tls=yes" for TLS.
-  std::string url() const;
+  std::string url() const override;
 
   /// Sends commands, each with its line end, on a new connection. Returns all replies, with line
   /// ends.

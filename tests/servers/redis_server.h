@@ -31,7 +31,7 @@ class RedisServer final : public Server {
   explicit RedisServer(RedisOptions options = {});
 
   /// "redis://127.0.0.1:PORT/0"; "rediss" for TLS, and "default:PASSWORD@" if there is a password.
-  std::string url() const;
+  std::string url() const override;
   std::filesystem::path unix_path() const;
 
   /// A client over the Unix socket that has sent the password.

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,8 @@ class Server {
   Server& operator=(const Server&) = delete;
 
   std::uint16_t port() const { return port_; }
+  /// That of the store whose only server it is.
+  virtual std::string url() const = 0;
   /// -1 while it is not running.
   pid_t pid() const { return pid_; }
   const std::filesystem::path& folder() const { return folder_.path(); }
@@ -56,5 +59,11 @@ class Server {
   std::vector<std::string> command_;
   pid_t pid_ = -1;
 };
+
+/// Starts one of this kind.
+template <class Kind>
+std::shared_ptr<Server> start_server() {
+  return std::make_shared<Kind>();
+}
 
 }  // namespace sluice::servers
