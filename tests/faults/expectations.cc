@@ -9,10 +9,6 @@
 #include <fstream>
 #include <functional>
 #include <string_view>
-#include <thread>
-#include <vector>
-
-#include "faults/canary.h"
 
 namespace sluice::faults {
 namespace {
@@ -21,6 +17,7 @@ constexpr int kMostTries = 6;
 constexpr int kMostQuietTries = 3;
 // The pause between tries: the load of the machine may be over soon.
 constexpr std::chrono::milliseconds kBetweenTries{200};
+constexpr std::chrono::milliseconds kCanarySleeps{1};
 // A decision wakes the store's worker thread, the server and the caller; each of them may be late.
 constexpr int kWakeUps = 3;
 constexpr std::size_t kLeastSamples = 1'000;
@@ -196,6 +193,27 @@ void expect_admitted(const Report& report, const Bound& bound) {
 }
 
 }  // namespace
+
+Canary::Canary()
+    : thread_([this] {
+        do {
+          const Clock::time_point due = Clock::now() + kCanarySleeps;
+          std::this_thread::sleep_until(due);
+          late_.push_back(Clock::now() - due);
+        } while (!stopping_.load(std::memory_order_relaxed));
+      }) {}
+
+Canary::~Canary() {
+  stop();
+}
+
+std::chrono::nanoseconds Canary::stop() {
+  stopping_.store(true);
+  if (thread_.joinable()) thread_.join();
+  const auto most = late_.end() - 1 - static_cast<std::ptrdiff_t>(late_.size() / 1000);
+  std::ranges::nth_element(late_, most);
+  return *most;
+}
 
 void expect_in_time(const std::string& what, const std::function<Try()>& make) {
   int quiet = 0;

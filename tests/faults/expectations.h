@@ -1,10 +1,13 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <functional>
 #include <optional>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "faults/load.h"
 
@@ -77,6 +80,26 @@ struct Round {
 /// The times, which decisions are in time, and the numbers of decisions are checked by
 /// expect_in_time(). Everything else must hold in each round.
 void expect_whole(const Fault& fault, const std::function<Round()>& make_round);
+
+/// Measures how late this machine wakes threads: its thread only sleeps for a millisecond, again
+/// and again, and records by how much it overslept. If it is late, other threads are late as well.
+class Canary {
+ public:
+  /// Below this lateness the machine was quiet: the three wake-ups of a decision, each as late, do
+  /// not explain a late decision.
+  static constexpr std::chrono::microseconds kQuiet{500};
+
+  Canary();
+  ~Canary();
+
+  /// Stops the thread. Returns the 99.9th percentile of its lateness.
+  std::chrono::nanoseconds stop();
+
+ private:
+  std::atomic<bool> stopping_{false};
+  std::vector<std::chrono::nanoseconds> late_;  // Used only by the thread until it has ended.
+  std::thread thread_;
+};
 
 /// One attempt to be in time.
 struct Try {

@@ -13,7 +13,6 @@
 
 #include "algorithms/limit_definition.h"
 #include "core/store.h"
-#include "faults/canary.h"
 #include "faults/expectations.h"
 #include "faults/load.h"
 #include "servers/await.h"

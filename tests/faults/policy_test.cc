@@ -6,7 +6,6 @@
 #include <future>
 #include <string>
 
-#include "faults/canary.h"
 #include "faults/expectations.h"
 #include "faults/load.h"
 #include "servers/await.h"

@@ -16,7 +16,6 @@
 #include <thread>
 #include <vector>
 
-#include "faults/canary.h"
 #include "faults/expectations.h"
 #include "faults/load.h"
 #include "servers/redis_server.h"
