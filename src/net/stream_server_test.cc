@@ -53,14 +53,12 @@ TEST_F(StreamServerTest, TellsWhatAPeerDidNotDo) {
 }
 
 /// Lines as LineHandler; the line "login" says who the peer is, until the line "logout".
-class LoginHandler final : public CountingLineHandler {
+class LoginHandler final : public LineHandler {
  public:
-  using CountingLineHandler::CountingLineHandler;
-
   Progress on_data(std::string_view input, std::string& output) override {
     if (input.starts_with("login\n")) awaits_login_ = false;
     if (input.starts_with("logout\n")) awaits_login_ = true;
-    return CountingLineHandler::on_data(input, output);
+    return LineHandler::on_data(input, output);
   }
   bool awaits_login() override { return awaits_login_; }
 
@@ -71,7 +69,9 @@ class LoginHandler final : public CountingLineHandler {
 class LoginTest : public StreamServerFixture {
  protected:
   void listen(milliseconds sweep_interval) {
-    Service service = line_service(handlers_of<LoginHandler>(answered_bytes_));
+    LineHandler::answered_bytes = 0;
+    Service service =
+        line_service([](const AcceptedStream&) { return std::make_unique<LoginHandler>(); });
     service.timeouts.login = kTimeToLogIn;
     service.on_event = [this](ConnectionEvent why) {
       timeouts_ += why == ConnectionEvent::kNoLogin ? 1 : 0;
@@ -83,7 +83,6 @@ class LoginTest : public StreamServerFixture {
   static constexpr milliseconds kTimeToLogIn{1'000};
 
   std::atomic<int> timeouts_ = 0;
-  std::atomic<std::size_t> answered_bytes_ = 0;
 };
 
 TEST_F(LoginTest, ClosesWhereThePeerDoesNotSayWhoItIs) {
@@ -119,8 +118,8 @@ TEST_F(LoginTest, HoldsLittleOutputForAPeerThatHasNotSaidWhoItIs) {
   while (client.send("big 50000\n")) {
   }
   // Its bound, and what the kernel's buffers hold.
-  EXPECT_GE(answered_bytes_, ConnectionLimits::kMaxPendingBytesBeforeLogin);
-  EXPECT_LT(answered_bytes_, 12U << 20);
+  EXPECT_GE(LineHandler::answered_bytes, ConnectionLimits::kMaxPendingBytesBeforeLogin);
+  EXPECT_LT(LineHandler::answered_bytes, 12U << 20);
 }
 
 // It is nearly always unknown when the server looks, but never for long.

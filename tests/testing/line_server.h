@@ -34,8 +34,21 @@ class LineHandler : public StreamHandler {
   ~LineHandler() override { --alive; }
 
   static inline std::atomic<std::size_t> alive = 0;
+  /// By all of them.
+  static inline std::atomic<std::size_t> answered_bytes = 0;
 
   Progress on_data(std::string_view input, std::string& output) override {
+    const std::size_t before = output.size();
+    const Progress progress = answer(input, output);
+    answered_bytes += output.size() - before;
+    return progress;
+  }
+  void on_end(EndReason why, std::string& output) override {
+    output += why == EndReason::kLate ? "too slow\n" : "no memory\n";
+  }
+
+ private:
+  static Progress answer(std::string_view input, std::string& output) {
     Progress progress;
     for (int lines = 0; lines < 2; ++lines) {
       const std::string_view rest = input.substr(progress.consumed);
@@ -60,25 +73,6 @@ class LineHandler : public StreamHandler {
     progress.next = Next::kMore;
     return progress;
   }
-  void on_end(EndReason why, std::string& output) override {
-    output += why == EndReason::kLate ? "too slow\n" : "no memory\n";
-  }
-};
-
-/// Counts the bytes that it answers.
-class CountingLineHandler : public LineHandler {
- public:
-  explicit CountingLineHandler(std::atomic<std::size_t>& answered) : answered_(answered) {}
-
-  Progress on_data(std::string_view input, std::string& output) override {
-    const std::size_t before = output.size();
-    const Progress progress = LineHandler::on_data(input, output);
-    answered_ += output.size() - before;
-    return progress;
-  }
-
- private:
-  std::atomic<std::size_t>& answered_;
 };
 
 /// Does what a function does, which each connection has a copy of.
@@ -103,13 +97,8 @@ inline MakeHandler handlers_calling(CallingHandler::OnData on_data) {
   };
 }
 
-/// Makes a `Handler` of these arguments for each connection.
-template <class Handler, class... Arguments>
-MakeHandler handlers_of(Arguments&... arguments) {
-  return [&](const AcceptedStream&) { return std::make_unique<Handler>(arguments...); };
-}
 inline MakeHandler line_handlers() {
-  return handlers_of<LineHandler>();
+  return [](const AcceptedStream&) { return std::make_unique<LineHandler>(); };
 }
 
 /// A line that waits for its reply.
