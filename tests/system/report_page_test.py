@@ -1,6 +1,7 @@
 """The page of `sluice replay --html`: its numbers are those of --json and --decisions, also in
 Chromium, where pages/report.mjs uses it."""
 
+import collections
 import json
 import os
 
@@ -11,6 +12,7 @@ LIMITS = ("token_bucket 4/1m", "fixed_window 4/1m", "token_bucket 30/1m")
 # Keys that are cut to the same text.
 TWINS = ["x" * 80 + "a"] * 7 + ["x" * 80 + "b"] * 11
 MAX_BYTES = 1_000_000
+MOST_LISTED = 10
 
 
 class ReportPage(PageTest):
@@ -38,6 +40,29 @@ class ReportPage(PageTest):
         self.assertEqual(sum(data["timeline"]["requests"]), wanted["requests"])
         for limit, column in zip(wanted["limits"], data["timeline"]["denied"]):
             self.assertEqual(sum(column), limit["denied"])
+        self.assertTrue(data["command"].startswith("sluice replay "), data["command"])
+        for word in (SAMPLE, *LIMITS):
+            self.assertIn(word, data["command"])
+
+    def test_the_keys_that_only_one_limit_denies_are_those_of_the_decisions(self):
+        page, _, decisions = self.sample()
+        denied = {limit: collections.Counter() for limit in LIMITS}
+        requests = collections.Counter()
+        for line in read_text(decisions).splitlines():
+            row = json.loads(line)
+            requests[row["key"]] += row["limit_expr"] == LIMITS[0]
+            if not row["allowed"]:
+                denied[row["limit_expr"]][row["key"]] += 1
+        listed = 0
+        for difference in data_of(page)["differences"]:
+            never, by = (denied[LIMITS[difference[name]]] for name in ("admits", "denies"))
+            only = sorted((-count, key) for key, count in by.items() if key not in never)
+            self.assertEqual(difference["keys"], len(only))
+            self.assertEqual(difference["most_denied"],
+                             [{"key": key, "denied": -count, "requests": requests[key]}
+                              for count, key in only[:MOST_LISTED]])
+            listed += len(difference["most_denied"])
+        self.assertGreater(listed, 0)
 
     def test_the_timelines_of_keys_are_those_of_the_decisions(self):
         page, _, decisions = self.sample()
