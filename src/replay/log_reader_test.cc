@@ -118,7 +118,8 @@ TEST(LogReader, DoesNotMistakeAClientForAVirtualHost) {
         "client.example: 10.0.0.1 - -", "unknown 10.0.0.1 - -", "client.example bob John Q. Public",
         "client.example - - a"}) {
     EXPECT_EQ(fields_of(words, {"vhost", "ip"}),
-              (Fields{"-", words.substr(0, words.find_first_of(", "))}));
+              (Fields{"-", words.substr(0, words.find_first_of(", "))}))
+        << words;
   }
 }
 
@@ -132,7 +133,8 @@ TEST(LogReader, RefusesThePrefixesOfOtherPrograms) {
         "1431857103 ", "nginx[7]: "}) {
     for (const std::string client : {"203.0.113.7 - -", "203.0.113.7 - frank"}) {
       EXPECT_EQ(fields_of(prefix + client, {}),
-                Fields{"text before the client address that is no virtual host"});
+                Fields{"text before the client address that is no virtual host"})
+          << prefix << client;
     }
   }
 }
