@@ -27,7 +27,7 @@ Holder::Holder(const Source& source) {
     throw std::runtime_error("no sockets for a permit holder");
   }
   peer_ = servers::patient_peer(UniqueFd(ends[0]));
-  const UniqueFd theirs(ends[1]);
+  UniqueFd theirs(ends[1]);
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
   ::posix_spawn_file_actions_adddup2(&actions, theirs.get(), STDIN_FILENO);
@@ -39,6 +39,7 @@ Holder::Holder(const Source& source) {
       ::posix_spawn(&pid_, arguments[0], &actions, nullptr, arguments.data(), environ);
   ::posix_spawn_file_actions_destroy(&actions);
   if (fault != 0) throw std::runtime_error(words[0] + " cannot be started");
+  theirs.reset();  // So that the end of the program is seen at once.
   hear("ready");
 }
 
