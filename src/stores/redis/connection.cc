@@ -13,10 +13,6 @@ namespace {
 // The most requests examined for one call, since those of other slots are passed over.
 constexpr std::size_t kMaxLookedAt = 512;
 
-// A subscriber's connection that does not answer a command within this time is given up. The
-// Subscriber sends a PING as often (kBeat).
-constexpr std::chrono::milliseconds kSubscriberSilence{1'000};
-
 // Whether it is the reply to ROLE or HELLO, and says so.
 bool is_replica(const Reply& reply) {
   const std::vector<Reply>& words = reply.elements;
@@ -117,7 +113,7 @@ Connection::Connection(const RedisOptions& options, RemoteWorker& worker, Purpos
 PipelineOptions Connection::pipeline_options() const {
   const std::size_t max_in_flight = options_.topology == Topology::kCluster ? 64 : 2;
   PipelineOptions options = health_.pipeline_options(endpoint_, max_in_flight);
-  if (purpose_ == Purpose::kSubscriber) options.silence_timeout = kSubscriberSilence;
+  if (purpose_ == Purpose::kSubscriber) options.silence_timeout = kSubscriberBeat;
   return options;
 }
 

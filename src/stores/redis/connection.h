@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -53,6 +54,9 @@ class Connection final : public PipelineUser {
     kSentinel,    ///< A sentinel, with a user of its own; it has no database and runs no script.
   };
 
+  /// How often the Subscriber sends a PING. Its connection is given up if the server does not
+  /// answer a command within this time.
+  static constexpr std::chrono::milliseconds kSubscriberBeat{1'000};
   /// A request that is redirected, or finds no script, more often than this fails.
   static constexpr int kMaxTries = 5;
 

@@ -251,8 +251,8 @@ TEST(RedisStore, SaysWhyTheSentinelsTellNoPrimary) {
                  [&] { return health_of(asked.limited).state == StoreHealth::State::kUp; });
 }
 
-// How long it takes until a server that each time replies so is asked for the twelfth time who
-// serves. It says that the cluster is down to those who ask it for keys.
+// Plays a server that sends `reply` to each question about routes (SENTINEL, CLUSTER SLOTS), and
+// CLUSTERDOWN to each call of the script. Returns how long the store takes for twelve questions.
 std::chrono::nanoseconds time_of_twelve(Peer& peer, const std::string& reply) {
   const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < 12;) {

@@ -10,9 +10,8 @@
 namespace sluice::redis {
 namespace {
 
-// How often the connection is looked at, and a PING is sent. Without a watch for so many times, it
-// is closed.
-constexpr std::chrono::milliseconds kBeat{1'000};
+// The connection is looked at once in Connection::kSubscriberBeat. Without a watch for so many
+// times, it is closed.
 constexpr int kIdleBeats = 10;
 // While no server is known.
 constexpr std::chrono::milliseconds kLookAgain{50};
@@ -119,7 +118,7 @@ void Subscriber::beat() {
   const bool is_up = connection_ && connection_->is_up();
   idle_beats_ = channels_.empty() ? idle_beats_ + 1 : 0;
   if (channels_.empty() && (!is_up || idle_beats_ == kIdleBeats)) return connection_.reset();
-  beat_.set(kBeat);
+  beat_.set(Connection::kSubscriberBeat);
   // Any server sends all messages.
   const std::vector<Connection*> servers = router_.servers();
   const auto is_used = [this](const Endpoint& endpoint) {
