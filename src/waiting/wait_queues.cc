@@ -77,7 +77,7 @@ class WaitQueues::Waiter : public std::enable_shared_from_this<Waiter> {
     if (!callers_.empty() || is_done()) return;
     for (std::size_t i = 0; i < request_.claims.size(); ++i) {
       const AcquireClaim& claim = request_.claims[i];
-      if (claim.cost == 0) continue;  // What happens to that key is none of its business.
+      if (claim.cost == 0) continue;  // It wants nothing of that key.
       const auto wake = [this, i](Waking why, nanoseconds lasts) {
         timer_->post([weak = weak_from_this(), i, why, lasts] {
           if (const auto waiter = weak.lock()) waiter->on_event(i, why, lasts);

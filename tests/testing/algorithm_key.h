@@ -40,8 +40,8 @@ class RingSlots {
   std::uint64_t base_ = 0;
 };
 
-/// One key of a limit with one part. Commits a change as every store does: if it is
-/// admitted and has a cost.
+/// One key of a limit with one part. Commits a change as every store does: if it is admitted and
+/// has a cost.
 template <class A>
 class AlgorithmKey {
  public:
