@@ -3,8 +3,6 @@
 
 import argparse
 import datetime
-import glob
-import gzip
 import os
 import re
 import subprocess
@@ -15,6 +13,7 @@ from random import Random
 
 import report
 
+SAMPLE = os.path.join(report.ROOT, "data/access.log")
 LIMIT = "token_bucket 10/1s"
 KEY = "{ip}"
 METHOD = """
@@ -32,20 +31,6 @@ PAGE_VERSIONS = 6
 PAGE_KEYS = 1_000_000
 DAY = "%d/%b/%Y"
 WEEK_S = 7 * 86_400
-
-
-def find_sample():
-    for pattern in ("*.log", "*.log.gz", "*access*"):
-        found = sorted(glob.glob(os.path.join(report.ROOT, "data", pattern)))
-        if found:
-            return found[0]
-    sys.exit("there is no access log in data/; name one with --log")
-
-
-def read_log(path):
-    with (gzip.open if path.endswith(".gz") else open)(path, "rb") as file:
-        text = file.read()
-    return text if text.endswith(b"\n") else text + b"\n"
 
 
 def write_big_log(file, sample, least_lines):
@@ -111,7 +96,6 @@ def main():
     report.add_common_arguments(parser)
     parser.add_argument("--sluice", type=os.path.abspath,
                         default=os.path.join(report.ROOT, "build/release/sluice"))
-    parser.add_argument("--log", help="the access log to repeat (the one in data/)")
     parser.add_argument("--lines", type=int, default=1_000_000)
     parser.add_argument("--page-lines", type=int, default=10_000_000)
     options = parser.parse_args()
@@ -119,7 +103,8 @@ def main():
         options.rounds, options.lines, options.page_lines = 2, 20_000, 20_000
     report.require(options.sluice)
     report.pin_this_process()
-    sample = read_log(options.log or find_sample())
+    with open(SAMPLE, "rb") as file:
+        sample = file.read()
     with tempfile.NamedTemporaryFile(suffix=".log") as big:
         lines = write_big_log(big, sample, options.lines)
         megabytes = os.path.getsize(big.name) / 1e6

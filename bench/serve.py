@@ -56,7 +56,7 @@ TIMED_EVALSHA = Variant("redis EVALSHA, caller's clock", "redis",
                         ("--command", "evalsha", "--caller-clock"), EVALSHA_REQUESTS)
 OURS = Variant("sluice CL.THROTTLE", "sluice", ("--command", "throttle", "--limit", LIVE),
                OUR_REQUESTS, target={1: 1.0, 16: 1.0, 64: 0.85})
-CONSTANT = Variant("constant reply", "constant", ("--reply", "five"), OUR_REQUESTS)
+CONSTANT = Variant("constant reply", "constant", ("--command", "throttle"), OUR_REQUESTS)
 # Each has a server of its own, so that its keys are the only ones.
 CHANGING = (
     Variant("returning", "returning", ("--command", "throttle", "--limit", SOON_FRESH),
@@ -193,8 +193,6 @@ def load_of(stack, options, variant, server, pipeline):
     def load(requests):
         arguments = [*variant.arguments, "--keys", str(options.keys), "--pipeline", str(pipeline),
                      "--requests", str(requests)]
-        if variant.server == "constant":
-            arguments = ["--command", options.floor, *arguments]
         if "evalsha" in variant.arguments:
             arguments += ["--sha", server.sha]
         return Load(stack, options.tools, server, arguments)
@@ -294,7 +292,7 @@ Keys are drawn at random from {keys:,}, and every reply is read and checked. red
 nothing to disk. The GCRA script (`bench/load/gcra.lua`) is lean: TIME, one GET, one SET. It does
 the work of CL.THROTTLE, so it is the one compared; the variant to which the caller passes the time
 is shown beside it. The constant-reply server (`bench/load/constant_server.cc`) splits the same
-{floor} requests into commands and replies to each with five fixed integers, without a decision.
+CL.THROTTLE requests into commands and replies to each with five fixed integers, without a decision.
 Before the first round all keys are given a state. The rows "ours" are about keys whose state is not
 fresh. "Returning": the state from the key's last visit has become fresh. "Two sets of numbers": one
 key in two has other numbers than the rest, in the same pipelines. "Never seen": every request is
@@ -314,8 +312,6 @@ def parse_arguments():
     parser.add_argument("--sluice", type=os.path.abspath,
                         default=os.path.join(report.ROOT, "build/release/sluice"))
     parser.add_argument("--keys", type=int, default=1_000_000)
-    parser.add_argument("--floor", choices=("throttle", "ping"), default="throttle",
-                        help="what the constant-reply server is asked (throttle)")
     parser.set_defaults(full_bytes=1 << 30)
     options = parser.parse_args()
     if options.quick:
@@ -359,8 +355,7 @@ def main():
                                 f"memory:?max_bytes={options.full_bytes}")
             waiting_rows = crowd_rows(options, full)
     method = METHOD.format(keys=options.keys, rounds=options.rounds,
-                           full_mib=options.full_bytes >> 20,
-                           floor="CL.THROTTLE" if options.floor == "throttle" else "PING")
+                           full_mib=options.full_bytes >> 20)
     report.finish(report.section("The server", method, "bench/run serve", [
         ["Ratios of server CPU per request:", ratio_rows],
         ["Waiting, while another client sends ever-new limits:", waiting_rows],

@@ -13,7 +13,6 @@ namespace {
 constexpr std::string_view kHelp =
     "usage: sluice_load --address HOST:PORT|unix:PATH --command COMMAND\n"
     "  --command ping|throttle|check|evalsha|new-limit\n"
-    "  --reply pong|five|six         what must come back, if not what the command replies\n"
     "  --sha SHA1                    the script of evalsha\n"
     "  --caller-clock                tells the script the time\n"
     "  --limit BURST,COUNT,PERIOD_S  (1000,1,3600)\n"
@@ -77,11 +76,6 @@ bool read_command(const Argument& argument, Command* command) {
                             argument, command);
 }
 
-bool read_reply(const Argument& argument, Reply* reply) {
-  return read_word<Reply>({{"pong", Reply::kPong}, {"five", Reply::kFive}, {"six", Reply::kSix}},
-                          argument, reply);
-}
-
 bool read_order(const Argument& argument, Order* order) {
   return read_word<Order>({{"random", Order::kRandom},
                            {"in-order", Order::kInOrder},
@@ -110,7 +104,6 @@ bool read_words(const Argument& argument, LoadOptions* options) {
     options->reply = reply_of(options->command);
     return true;
   }
-  if (option == "--reply") return read_reply(argument, &options->reply);
   if (option == "--order") return read_order(argument, &options->order);
   return fail(option, value, "an option (see --help)");
 }

@@ -40,6 +40,7 @@ struct LoadOptions {
   /// "127.0.0.1:6380" or "unix:/run/x.sock".
   std::string address{};
   Command command = Command::kPing;
+  /// That of the command.
   Reply reply = Reply::kPong;
   /// The script's SHA-1 in hexadecimal, for kEvalsha.
   std::string sha{};
