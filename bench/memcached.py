@@ -16,19 +16,22 @@ COMMANDS_AT_MOST = 2
 LIMIT = 1000
 METHOD = """
 One memcached with one thread runs on one core (`-R 200 -o temporary_ttl=86410`, as
-docs/memcached.md recommends); on the other run, in turn, our client and the clients that it is
+docs/memcached.md recommends). On the other run, in turn, our client and the clients that it is
 compared with. The limit is `sliding_window 1000/1h precision=6m`. {keys:,} keys are asked for in
 random order, each with units in all ten sub-windows of its window; every answer is an admission,
-and is checked. Theirs: 64 threads with one libmemcached each, which gets the window's ten counters,
-adds them up, and increments the newest: two round trips, and not exact under concurrency. Ours,
-which is exact, over one connection: 64 threads that call `Limiter::check()` and wait for each
-answer; 64 threads that each ask for 16 keys at once, as a server does; and 1,024 callers that do
-not wait for each other. No other process writes these keys, as if one process served them, or a
-balancer sent each key to the same process. For comparison, 64 threads that decide nothing and only
-wait for each other (`pthread_barrier_wait`); each pass of a thread counts as a decision. That is
-about the maximum for threads that sleep once per decision. Ratios are of decisions per second. CPU
-is that of all threads of the process. Round trips: the commands that the server counts per decision
-of a single caller. {rounds} rounds after one to warm up; ratios are taken within a round.
+and is checked. Ratios are of decisions per second. CPU is that of all threads of the process.
+{rounds} rounds after one to warm up; ratios are taken within a round.
+
+- Theirs: 64 threads with one libmemcached each, which gets the window's ten counters, adds them up,
+  and increments the newest: two round trips, and not exact under concurrency.
+- Ours, which is exact, over one connection: 64 threads that call `Limiter::check()` and wait for
+  each answer; 64 threads that each ask for 16 keys at once, as a server does; and 1,024 callers
+  that do not wait for each other. No other process writes these keys, as if one process served
+  them, or a balancer sent each key to the same process.
+- For comparison, 64 threads that decide nothing and only wait for each other
+  (`pthread_barrier_wait`); each pass of a thread counts as a decision. That is about the maximum
+  for threads that sleep once per decision.
+- Round trips: the commands that the server counts per decision of a single caller.
 """
 NAMES = {"threads": "64 threads, one by one", "batches": "64 threads, 16 at once",
          "callers": "1,024 callers that do not wait"}

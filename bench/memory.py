@@ -10,18 +10,23 @@ import report
 
 METHOD = """
 Google Benchmark, one thread, on one core. Keys have 16 to 24 bytes and are visited in an order
-unrelated to their places in a table; each decision starts after the one before has ended. The bound
-is the hash of the key (XXH3, 128 bits) and the load of one 64-byte line from a table as large as
-the store's ({pages}). "Given instant": the caller passes the time; "precise clock": the store reads
-its clock. "Live" keys, as in every row that does not say otherwise, have a state that is not fresh.
-"Fresh at each visit": the key has a state from its last visit, which has become fresh since. "Never
-seen": states become fresh after {few:,} decisions, so that the store always has that many live
-keys, and is asked for others. "By Zipf's law": nine of ten keys are drawn from {few:,}, with a
-probability of 1/rank, and one was never seen. The variants take turns, {rounds} rounds after one to
-warm up. The figure is CPU time per decision; ratios are taken within each round. Bytes per key: the
-growth of the process while the store took {many:,} keys, without the keys themselves, and the most
-on the way. "A minute after": nine of ten keys become fresh within a second, and the others are
-asked for during a minute of the store's time, 100,000 times a second, in batches of 32.
+unrelated to their places in a table; each decision starts after the one before has ended. The
+figure is CPU time per decision. The variants take turns, {rounds} rounds after one to warm up;
+ratios are taken within each round.
+
+- Bound: the hash of the key (XXH3, 128 bits) and the load of one 64-byte line from a table as large
+  as the store's ({pages}).
+- Given instant: the caller passes the time. Precise clock: the store reads its clock.
+- Live, as in every row that does not say otherwise: the key has a state that is not fresh.
+- Fresh at each visit: the key has a state from its last visit, which has become fresh since.
+- Never seen: states become fresh after {few:,} decisions, so that the store always has that many
+  live keys, and is asked for others.
+- By Zipf's law: nine of ten keys are drawn from {few:,}, with a probability of 1/rank, and one was
+  never seen.
+- Bytes per key: the growth of the process while the store took {many:,} keys, without the keys
+  themselves, and the most on the way.
+- A minute after: nine of ten keys become fresh within a second, and the others are asked for during
+  a minute of the store's time, 100,000 times a second, in batches of 32.
 """
 
 

@@ -19,16 +19,19 @@ NAMES = {"sliding_log": "sliding_log 1000", "a & b": "token_bucket & fixed_windo
 CLIENT_AT_MOST = 0.45
 WAIT_AT_MOST = 1.1
 METHOD = """
-One redis-server, which writes nothing to disk, runs on one core; on the other run, in turn, our
-client and the clients that it is compared with, each over one TCP connection. Many callers: 256
-asynchronous callers, each of which sends its next request when it has the answer to the one before;
-{keys:,} keys in random order, which all have a state, in a separate database per variant; every
-answer is an admission, and is checked. Theirs: one EVALSHA per decision of a lean GCRA script
-(`bench/load/gcra.lua`: TIME, one GET, one SET), sent by hiredis's asynchronous client with a bare
-`poll` loop. Ours: the store by itself, and "with fallback", as `open_store()` makes it, with
-failure policy `local` and the deny cache. CPU is that of all threads of the process. One caller:
-`Limiter::check()` on the store with fallback, compared with `redisCommand()` of blocking hiredis,
-{calls:,} calls per round. {rounds} rounds after one to warm up; ratios are taken within a round.
+One redis-server, which writes nothing to disk, runs on one core. On the other run, in turn, our
+client and the clients that it is compared with, each over one TCP connection. CPU is that of all
+threads of the process. {rounds} rounds after one to warm up; ratios are taken within a round.
+
+- Many callers: 256 asynchronous callers, each of which sends its next request when it has the
+  answer to the one before. {keys:,} keys are asked for in random order, in a separate database per
+  variant. All have a state, and every answer is an admission, and is checked.
+- Theirs: one EVALSHA per decision of a lean GCRA script (`bench/load/gcra.lua`: TIME, one GET, one
+  SET), sent by hiredis's asynchronous client with a bare `poll` loop.
+- Ours: the store by itself, and "with fallback", as `open_store()` makes it, with failure policy
+  `local` and the deny cache.
+- One caller: `Limiter::check()` on the store with fallback, compared with `redisCommand()` of
+  blocking hiredis, {calls:,} calls per round.
 """
 
 

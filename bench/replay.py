@@ -20,10 +20,11 @@ METHOD = """
 `sluice replay --limit '{limit}' --key '{key}'` on one core, with a combined log of {lines:,} lines
 ({megabytes:.0f} MB, not compressed, in the page cache): the sample of `data/`, repeated, each time
 a day later. Within a minute its lines are in no order, so `replay` sorts them. The figure is lines
-by elapsed time of the whole process, from start to exit; {rounds} runs after one to warm up. The
-report as a web page: one run with `--html` and {limits} limits, of which it also tries
-{versions} smaller and larger versions, on a CSV file of {page_lines:,} requests of {keys:,} keys
-in a week, a few of which have most of the requests.
+by elapsed time of the whole process, from start to exit; {rounds} runs after one to warm up.
+
+With a page: one run with `--html` and {limits} limits, of which it also tries {versions} smaller
+and larger versions, on a CSV file of {page_lines:,} requests of {keys:,} keys in a week. A few keys
+have most of the requests.
 """
 PAGE_LIMITS = ("token_bucket 10/1m", "sliding_window 60/1h", "sliding_log 20/5m",
                "fixed_window 500/1d", "leaky_bucket 1/1s queue=10")

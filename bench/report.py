@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import statistics
 import sys
 import textwrap
@@ -88,9 +89,18 @@ def section(title, method, command, tables):
     return {"title": title, "method": method, "command": command, "tables": tables}
 
 
+def fill(text):
+    """Paragraphs in lines of 98 columns; a line that begins with "- " begins an item of a list."""
+    def filled(item):
+        indent = "  " if item.startswith("- ") else ""
+        return textwrap.fill(" ".join(item.split()), 98, subsequent_indent=indent)
+
+    return "\n\n".join("\n".join(map(filled, re.split(r"\n(?=- )", paragraph)))
+                       for paragraph in text.strip().split("\n\n"))
+
+
 def render(part):
-    method = textwrap.fill(" ".join(part["method"].split()), 98)
-    lines = [f"## {part['title']}", "", method, "", f"    {part['command']}", ""]
+    lines = [f"## {part['title']}", "", fill(part["method"]), "", f"    {part['command']}", ""]
     for caption, rows in part["tables"]:
         if caption:
             lines += [caption, ""]

@@ -288,21 +288,25 @@ def crowd_rows(options, server):
 
 METHOD = """
 Each server runs alone on one core, the load generator on the other, with 50 connections over TCP.
-Keys are drawn at random from {keys:,}, and every reply is read and checked. redis-server writes
-nothing to disk. The GCRA script (`bench/load/gcra.lua`) is lean: TIME, one GET, one SET. It does
-the work of CL.THROTTLE, so it is the one compared; the variant to which the caller passes the time
-is shown beside it. The constant-reply server (`bench/load/constant_server.cc`) splits the same
-CL.THROTTLE requests into commands and replies to each with five fixed integers, without a decision.
-Before the first round all keys are given a state. The rows "ours" are about keys whose state is not
-fresh. "Returning": the state from the key's last visit has become fresh. "Two sets of numbers": one
-key in two has other numbers than the rest, in the same pipelines. "Never seen": every request is
-for another key, whose state becomes fresh after 250 ms; each measurement follows on four times as
-many such requests. "By Zipf's law": nine of ten keys are drawn with a probability of 1/rank, and
-one was never seen. The servers take turns, {rounds} rounds after one to warm up. The figure is the
-server's CPU time per request (of all its threads, `/proc/<pid>/task/*/schedstat`); ratios are taken
-within each round. Waiting: a server with one thread, whose store of {full_mib:,} MiB is full; one
-client sends SLUICE.CHECK after SLUICE.CHECK, while another sends 512 at a time, each with a limit
-that was never sent before.
+Keys are drawn at random from {keys:,}, and every reply is read and checked. The figure is the
+server's CPU time per request (of all its threads, `/proc/<pid>/task/*/schedstat`). The servers take
+turns, {rounds} rounds after one to warm up; ratios are taken within each round.
+
+- Ours: CL.THROTTLE of keys whose state is not fresh. Before the first round all keys are given one.
+- Returning: the state from the key's last visit has become fresh. With two sets of numbers, one key
+  in two has other numbers than the rest, in the same pipelines.
+- Never seen: every request is for another key, whose state becomes fresh after 250 ms; each
+  measurement follows on four times as many such requests.
+- By Zipf's law: nine of ten keys are drawn with a probability of 1/rank, and one was never seen.
+- GCRA script (`bench/load/gcra.lua`): does the work of CL.THROTTLE, and is lean: TIME, one GET, one
+  SET. The variant to which the caller passes the time is shown beside it. redis-server writes
+  nothing to disk.
+- Constant-reply server (`bench/load/constant_server.cc`): splits the same CL.THROTTLE requests into
+  commands and replies to each with five fixed integers, without a decision.
+
+Waiting: a server with one thread, whose store of {full_mib:,} MiB is full. One client sends
+SLUICE.CHECK after SLUICE.CHECK, while another sends 512 at a time, each with a limit that was never
+sent before.
 """
 
 

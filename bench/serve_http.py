@@ -186,10 +186,11 @@ Each server runs alone on one core, wrk on the other, with {connections} connect
 {seconds} s in each round. Keys are drawn at random from {keys:,}; no request is denied. nginx
 serves a file of {size} bytes behind limit_req (`bench/http/nginx.conf`); HAProxy answers by itself
 and counts requests in a stick table (`bench/http/haproxy.cfg`). Over TLS, {tls} connections in each
-round resume a session; each has one request, and all have the same key (ECDSA, P-256). The servers
-take turns, {rounds} rounds after one to warm up. The figure is the server's CPU time per request
-or connection (of all its threads, `/proc/<pid>/task/*/schedstat`); ratios are taken within each
-round.
+round resume a session; each has one request, and all have the same key (ECDSA, P-256).
+
+The figure is the server's CPU time per request or connection (of all its threads,
+`/proc/<pid>/task/*/schedstat`). The servers take turns, {rounds} rounds after one to warm up;
+ratios are taken within each round.
 """
 
 
