@@ -40,9 +40,9 @@ On SIGHUP, and when they change, the server reads its file and those for TLS aga
 
 On SIGTERM or SIGINT it stops within 5 s (drain, in the file): GET /readyz says 503, and
 each connection is closed after its next reply. When all are closed, or half of that time is over,
-it accepts no more, reads each connection once more (64 KiB at most), sends all replies, and ends.
-A second signal, or one before it serves, ends it at once. The snapshot (--snapshot, or in the
-file) is written at the end, and on SIGUSR1. See docs/restart.md.
+it accepts no more, reads each connection once more (64 KiB at most), replies while there is time,
+and ends. A second signal, or one before it serves, ends it at once. The snapshot (--snapshot, or
+in the file) is written at the end, and on SIGUSR1. See docs/restart.md.
 Exit status: 0; 1 if it cannot start, for example because it cannot listen on an address, or cannot
 write the last snapshot; 2 for invalid arguments, or a file that has a mistake or cannot be used.
 
