@@ -25,7 +25,10 @@ namespace {
 class CheckHandler final : public StreamHandler, private ReplyWriter {
  public:
   CheckHandler(std::shared_ptr<ServerContext> server, std::size_t thread, Wake wake)
-      : server_(std::move(server)), context_(server_->thread(thread)), wake_(std::move(wake)) {}
+      : server_(std::move(server)),
+        context_(server_->thread(thread)),
+        counted_(server_->protocol("line")),
+        wake_(std::move(wake)) {}
 
   Progress on_data(std::string_view input, std::string& output) override {
     if (pending_ != nullptr) {
@@ -92,6 +95,7 @@ class CheckHandler final : public StreamHandler, private ReplyWriter {
 
   const std::shared_ptr<ServerContext> server_;
   ThreadContext& context_;
+  const CountedConnection counted_;
   const Wake wake_;
   bool closing_ = false;
   std::shared_ptr<PendingAnswers> pending_;
@@ -133,6 +137,7 @@ TEST_F(LineProtocolTest, ServesAStoreThatAnswersAtOnce) {
   EXPECT_EQ(read(client, kReplies), kReplies);
   ASSERT_TRUE(client.send("api x\nbye\nping\n"));
   EXPECT_EQ(client.read_all(), "yes 99\n");
+  EXPECT_EQ(context->protocol("line").accepted, 1U);
   const std::vector<OutcomeCount> outcomes = context->outcomes();
   ASSERT_EQ(outcomes.size(), 3U);
   EXPECT_EQ(outcomes[0], (OutcomeCount{"login", true, Source::kStore, 3}));
