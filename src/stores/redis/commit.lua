@@ -9,7 +9,7 @@ repeat
     member = member + 1
     key, space, state, head, slots_at, states, last, spare, pushes, inner =
         list(members[member], 1, 10)
-    expiry = state and unpack('<d', state, head - 7) or 0
+    expiry = state and unpack('<I4', state, head - 7) * kUnit or 0
   end
   local reply
   if inner then
@@ -23,13 +23,15 @@ repeat
     end
   end
   if renews then
-    expiry = last + spare
+    expiry = ceil((last + spare) / kUnit) * kUnit
   end
   if renews or grows then
     -- What a refund leaves for a clock that is behind may have ended longer ago than clocks differ.
     lifetime_ms = given_ms > 0 and given_ms or
                   max(1, ceil((expiry - now) / 1000000) + 1 + skew_ms)
   end
+  -- A debt may reach beyond what four bytes hold.
+  local instants = pack('<I4I4', min(4294967295, expiry / kUnit), floor(now / kUnit))
   if last == 0 then
     reply = pcall('DEL', key)
   elseif inner or grows or renews and (permits or not state or slots_at == head) then
@@ -48,13 +50,11 @@ repeat
         slots = sub(slots, 1, hole) .. push.slot .. sub(slots, hole + 17)
       end
     end
-    reply = pcall('SET', key, ARGV[space] .. states .. pack('<d', expiry) .. slots, 'PX',
-                  lifetime_ms)
+    reply = pcall('SET', key, ARGV[space] .. states .. instants .. slots, 'PX', lifetime_ms)
   else
     -- What has changed of it. PEXPIRE comes first: where the user has no right to it, nothing has
     -- been written yet. If a later command fails, the value is only kept for longer.
     if renews then
-      states = states .. pack('<d', expiry)
       reply = pcall('PEXPIRE', key, lifetime_ms)
     end
     for p = 1, pushes and #pushes or 0 do
@@ -63,7 +63,7 @@ repeat
       reply = type(reply) == 'table' and reply or pcall('SETRANGE', key, hole, push.slot)
     end
     if type(reply) ~= 'table' then
-      reply = pcall('SETRANGE', key, ARGV[space + 1], states)
+      reply = pcall('SETRANGE', key, ARGV[space + 1], states .. instants)
     end
   end
   failure = type(reply) == 'table' and reply.err or nil

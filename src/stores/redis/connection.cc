@@ -292,15 +292,15 @@ void Connection::read(Call& call, std::string_view reply, RemoteWorker::Clock::t
   if (!is_noted) note_clock(call);  // The callers have gone.
 }
 
-// A request was decided. The clock is behind if it was later before, or if the key's state was left
-// by a later one.
+// A request was decided. The clock is behind if it was later before, or if the key's state was
+// written by a later one.
 void Connection::note_clock(const Call& call) {
   if (call.now != kStoreTime) return;
   const Instant judged_at = call.script.judged_at();
   newest_ = std::max(newest_, judged_at);
   worker_.monitor().on_clock(
       options_.client_time ? StoreMonitor::kOwnClock : clock_,
-      std::chrono::nanoseconds(std::max(newest_, call.script.newest()) - judged_at));
+      std::chrono::nanoseconds(std::max(newest_, call.script.written_at()) - judged_at));
 }
 
 // The server has executed nothing of the call, unless the error says that it may have.

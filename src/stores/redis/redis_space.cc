@@ -51,7 +51,7 @@ RedisSpace::RedisSpace(std::string_view prefix, const LimitDefinition& limit)
         part);
   }
   for (PartPlace& place : places_) place.state += begins.size();
-  head_bytes_ = static_cast<std::uint16_t>(begins.size() + state_bytes + sizeof(double));
+  head_bytes_ = static_cast<std::uint16_t>(begins.size() + state_bytes + kInstantsBytes);
   // A ring may be long, and most often the head is enough.
   arguments_ = {begins, std::to_string(begins.size()),
                 has_ring ? std::to_string(head_bytes_ - 1) : ""};

@@ -18,8 +18,9 @@
 --
 -- A value has a head and slots. The head: 245, how many parts, for each part its algorithm's letter
 -- and the numbers under which its state may be kept; then the state of each part; then the instant
--- in nanoseconds up to which the value's expiry suffices (double). The slots are the entries of
--- rings, or permits. A value may be wrapped in a block: see other_value.lua.
+-- up to which the value's expiry suffices, and the one at which it was written (4 bytes each, in
+-- units of 2^30 ns, a little more than a second). The slots are the entries of rings, or permits. A
+-- value may be wrapped in a block: see other_value.lua.
 --
 -- Requests that are charged all or none are one unit; each other request is a unit by itself.
 -- Returns one string: the call's number (4) and the instant (8), then for each unit '-', the length
@@ -53,6 +54,8 @@ local call, pcall = redis.call, redis.pcall
 local ceil, floor, min, max = math.ceil, math.floor, math.min, math.max
 -- Totals and counts stay below this.
 local kTotals = 9007199254740992
+-- Of the two instants at the end of a head.
+local kUnit = 1073741824
 local kDamaged = 'ERR the value of the key is none of this program, or is damaged'
 
 -- The start of the window that holds now, given the start of any window and the length.
@@ -250,7 +253,7 @@ while at <= #asked do
       changes = #members > 0
     end
     if more == 0 and changes and admitted and not failure then
-      local expiry = state and unpack('<d', state, head - 7) or 0
+      local expiry = state and unpack('<I4', state, head - 7) * kUnit or 0
       if operation ~= 4 then
         --> stores/redis/commit.lua
       end

@@ -184,7 +184,7 @@ struct Answer {
   AnswerPieces pieces = {};
   Instant until = 0;       // When the key's block ends; 0 if it has none.
   std::int64_t taken = 0;  // By a request that takes as much as there is.
-  Instant newest = 0;      // See ScriptCall::newest().
+  Instant written = 0;     // See ScriptCall::written_at().
 };
 
 // False if the answer makes no sense.
@@ -195,6 +195,11 @@ bool read_answer(std::string_view& rest, Answer& answer) {
   if (!take_answer(rest, layout, pieces)) return false;
   if (pieces.until != nullptr && (answer.until = read_int64(pieces.until)) <= answer.now) {
     return false;
+  }
+  if (pieces.head != nullptr) {
+    std::uint32_t units = 0;
+    std::memcpy(&units, pieces.head + layout.head - sizeof units, sizeof units);
+    answer.written = units * kInstantUnitNs;
   }
   if (takes_up_to(request)) {
     const char* const taken = pieces.tail + layout.tail - sizeof(double);
@@ -244,13 +249,9 @@ bool decide_part(const typename A::Params& params, Answer& answer, std::size_t p
     RingSummary ring;
     if constexpr (kIsRing<A>) {
       if (!ring.read(answer.pieces.tail + place.summary)) return false;
-      answer.newest = std::max(answer.newest, ring.counted > 0 ? ring.newest_ns : 0);
       if (head != nullptr) state = ring.ring(operation, call.cost, params.limit);
     } else if (head != nullptr && !PartCodec<A>::read(head + place.state, state)) {
       return false;
-    }
-    if constexpr (requires { state.start_ns; }) {
-      answer.newest = std::max(answer.newest, state.start_ns);
     }
     decision = apply<A>(operation, params, state, call).decision;
   }
@@ -355,7 +356,7 @@ std::string_view ScriptCall::read_head(std::string_view reply, std::string_view&
 // Makes the decision of the i-th request or group, or sets `error`, or passes over it if it was
 // forgotten. False if the reply cannot be read from here on.
 bool ScriptCall::read_unit(std::size_t i, std::string_view& rest, std::string_view& error) {
-  newest_ = 0;
+  written_at_ = 0;
   const char* const verdict = take(rest, 1);
   if (verdict != nullptr && *verdict == '-') return take_error(rest, error);
   if (verdict == nullptr || (*verdict != '0' && *verdict != '1')) return false;
@@ -371,7 +372,7 @@ bool ScriptCall::read_unit(std::size_t i, std::string_view& rest, std::string_vi
     Decision& decision = decisions.emplace_back();
     const std::size_t own = is_alone || request.parts.empty() ? 0 : 1;
     error = decide(answer, decision, request.parts.subspan(own));
-    newest_ = std::max(newest_, answer.newest);
+    written_at_ = std::max(written_at_, answer.written);
     if (admitted) decision.taken = answer.taken;
     if (own != 0) request.parts[0] = decision;
   }

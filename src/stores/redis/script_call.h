@@ -67,10 +67,10 @@ class ScriptCall {
 
   /// The instant at which the decisions that were read were made.
   Instant judged_at() const { return now_; }
-  /// For Done: the latest instant that earlier requests had left in the states that were read
-  /// last. If it is later than judged_at(), that request was judged by a clock that is ahead. 0 if
-  /// there is none, as in a bucket: its instant lies ahead when units are used.
-  Instant newest() const { return newest_; }
+  /// For Done: the latest instant at which one of the states that were read last had been written,
+  /// rounded down to kInstantUnitNs. If that is later than judged_at(), it was written by a clock
+  /// that is ahead of the one that judged. 0 if there are none.
+  Instant written_at() const { return written_at_; }
 
   /// This object does not access the request any more.
   void forget(const PendingRequest& request);
@@ -86,7 +86,7 @@ class ScriptCall {
   // and steps from there to the right window.
   const Instant guess_;
   Instant now_ = 0;
-  Instant newest_ = 0;
+  Instant written_at_ = 0;
   std::vector<PendingRequest*> requests_;
   std::map<std::size_t, std::vector<AnswerLayout>> forgotten_;  // By their place in requests_.
 
