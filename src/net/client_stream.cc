@@ -17,6 +17,8 @@
 #include <thread>
 #include <utility>
 
+#include "core/without_signals.h"
+
 namespace sluice {
 namespace {
 
@@ -135,6 +137,7 @@ IoTask<LookupResult> ClientStream::find() {
 }
 
 /// On a thread of its own, as the system's resolver blocks. It may still run when the program ends.
+/// A caller of the library may have led to this: its thread takes signals, the new one must not.
 void ClientStream::begin_lookup() {
   // The thread holds the io_context alive; its result is dropped if the stream is gone.
   const auto look_up = [look_up_host = look_up_, endpoint = endpoint_, context = context_.lock(),
@@ -147,6 +150,7 @@ void ClientStream::begin_lookup() {
       stream->lookup_ended_.notify();
     });
   };
+  const WithoutSignals without_signals;
   try {
     std::thread(look_up).detach();
     looking_up_ = true;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <csignal>
 #include <cstdlib>
 #include <exception>
 #include <memory>
@@ -123,6 +124,22 @@ TEST_F(ClientStreamTest, ALateLookupServesOnlyTheNextAttempt) {
   EXPECT_THAT(stream->doing(), StartsWith("find the address of late:"));
   lookup_may_end.release();
   while (!*again) context_.asio()->run_one();
+}
+
+sigset_t lookup_blocks;
+
+LookupResult note_blocked_signals(const Endpoint&) {
+  ::pthread_sigmask(SIG_SETMASK, nullptr, &lookup_blocks);
+  return {{}, "noted"};
+}
+
+// The thread that connects may be the program's, which handles its signals.
+TEST_F(ClientStreamTest, ALookupTakesNoSignalOfTheProgram) {
+  EXPECT_THAT(connect(make({.host = "name", .port = 1}, note_blocked_signals)), Not(IsEmpty()));
+  EXPECT_EQ(::sigismember(&lookup_blocks, SIGTERM), 1);
+  sigset_t own;
+  ::pthread_sigmask(SIG_SETMASK, nullptr, &own);
+  EXPECT_EQ(::sigismember(&own, SIGTERM), 0);
 }
 
 TEST_F(ClientStreamTest, ALookupMayEndWhenTheStreamAndItsContextHaveGone) {
