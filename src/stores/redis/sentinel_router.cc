@@ -60,13 +60,12 @@ class SentinelRouter final : public RedisRouter {
       return worker().monitor().set_obstacle({});
     }
     if (primary_is_up()) return;
-    for (Sentinel& sentinel : sentinels_) {
-      if (sentinel.connection.get() == &connection) ask(sentinel);
-    }
+    ask(sentinel_of(connection));
   }
 
   void on_down(Connection& connection, std::string_view why) override {
     if (!primary_ || !primary_->has(connection)) {
+      sentinel_of(connection).named.clear();
       return set_error(std::string(why));
     }
     trying_ = false;
@@ -85,7 +84,7 @@ class SentinelRouter final : public RedisRouter {
 
   struct Sentinel {
     std::unique_ptr<Connection> connection;
-    std::string named = {};  // The address it named last.
+    std::string named = {};  // The address that it names; empty if it does not, or is not there.
     bool is_none = false;    // It has said that it is no sentinel, or has not told such a primary.
   };
 
@@ -93,6 +92,17 @@ class SentinelRouter final : public RedisRouter {
   bool is_hopeless() const {
     return std::ranges::all_of(
         sentinels_, [](const Sentinel& one) { return one.is_none || one.connection->is_broken(); });
+  }
+
+  Sentinel& sentinel_of(const Connection& connection) {
+    return *std::ranges::find_if(
+        sentinels_, [&](const Sentinel& one) { return one.connection.get() == &connection; });
+  }
+
+  void set_none(Sentinel& sentinel, std::string error) {
+    sentinel.is_none = true;
+    sentinel.named.clear();
+    set_error(std::move(error));
   }
 
   void set_error(std::string error) {
@@ -131,8 +141,7 @@ class SentinelRouter final : public RedisRouter {
         [this, &sentinel](const Reply* reply) {
           if (reply == nullptr) return;  // on_down() sets the error.
           if (!reply->is_error()) return on_answer(sentinel, *reply);
-          sentinel.is_none = true;
-          set_error(refusal(*sentinel.connection, "sentinel", reply->text));
+          set_none(sentinel, refusal(*sentinel.connection, "sentinel", reply->text));
         });
     sentinel.connection->flush();
   }
@@ -140,9 +149,8 @@ class SentinelRouter final : public RedisRouter {
   void on_answer(Sentinel& sentinel, const Reply& reply) {
     const auto address = read_address(reply, sentinel.connection->endpoint());
     if (!address) {
-      sentinel.is_none = true;
-      return set_error(sentinel.connection->name() + " knows no primary '" +
-                       options().primary_name + "'");
+      return set_none(sentinel, sentinel.connection->name() + " knows no primary '" +
+                                    options().primary_name + "'");
     }
     sentinel.is_none = false;
     sentinel.named = address->text();

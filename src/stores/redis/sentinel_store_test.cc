@@ -68,6 +68,42 @@ TEST(RedisStoreUnderSentinel, KeepsAPrimaryThatHasLostOneOfItsConnections) {
   EXPECT_FALSE(is_connected(other));
 }
 
+// What it named before counts no more: the sentinel that names the old primary is one of three.
+TEST(RedisStoreUnderSentinel, ASentinelThatHasGoneDoesNotCount) {
+  const RedisServer primary;
+  const RedisServer other;
+  servers::FaultProxy to_other(other.port());
+  const RedisServer sentinel(sentinel_of(primary.port()));
+  const RedisServer liar(sentinel_of(to_other.port()));
+  RedisServer gone(sentinel_of(to_other.port()));
+  std::atomic<int> lies = 0;  // Lives longer than the thread of the proxy, which counts them.
+  servers::FaultProxy to_sentinel(sentinel.port());
+  servers::FaultProxy to_liar(liar.port());
+  to_sentinel.refuse();
+  to_liar.refuse();
+  RedisOptions options = options_for(gone, 5s, Topology::kSentinel);
+  options.servers.push_back({.host = "127.0.0.1", .port = to_sentinel.port()});
+  options.servers.push_back({.host = "127.0.0.1", .port = to_liar.port()});
+  Limited limited(options, "fixed_window 1000/24h");
+  limited.check("k");
+  EXPECT_TRUE(is_connected(other));
+
+  gone.kill();
+  to_other.refuse();
+  to_other.cut_now();
+  to_sentinel.pass();
+  servers::await("the new primary", [&] { return is_connected(primary); });
+  to_other.pass();
+  to_liar.pass();
+  to_liar.edit_replies([&](const std::string& replies) {
+    if (replies.find(std::to_string(to_other.port())) != std::string::npos) ++lies;
+  });
+  servers::await("two lies", [&] { return lies >= 2; });
+  limited.check("k");
+  EXPECT_TRUE(is_connected(primary));
+  EXPECT_FALSE(is_connected(other));
+}
+
 // What a connection is not asked tells nothing of the server either: it does not make a primary
 // serve that has fallen silent, and which is replaced as soon as one sentinel names another.
 TEST(RedisStoreUnderSentinel, LeavesAPrimaryThatIsSilentWhileAConnectionIsIdle) {
