@@ -138,7 +138,7 @@ class ClusterRouter final : public RedisRouter {
     if (!asking_ && !ask_.is_set()) ask_.set(kPauses.least);
   }
 
-  // Asks one node after the other.
+  // Asks one node after the other, in the order of nodes_.
   void ask_next() {
     auto up = known_ ? std::vector<Connection*>() : without_refusal();
     if (up.empty()) {
@@ -146,7 +146,9 @@ class ClusterRouter final : public RedisRouter {
         if (connection->is_up()) up.push_back(connection);
       }
     }
-    if (!up.empty()) return ask(*up[asked_++ % up.size()]);
+    const auto name = [](const Connection* one) { return one->endpoint().text(); };
+    const auto next = std::ranges::find_if(up, [&](auto* one) { return name(one) > asked_; });
+    if (!up.empty()) return ask(next != up.end() ? **next : *up.front());
     // The first that is up will be asked.
     for (const Endpoint& seed : options().servers) node_at(seed, seed.host, seed.port);
     ask_.set(kPauses.most);
@@ -177,6 +179,7 @@ class ClusterRouter final : public RedisRouter {
           }
         });
     asking_ = true;
+    asked_ = connection.endpoint().text();
     asked_at_ = Clock::now();
     connection.flush();
   }
@@ -240,7 +243,7 @@ class ClusterRouter final : public RedisRouter {
   IoTimer ask_;              // When to ask for the map, while it is stale.
   Backoff pauses_{kPauses};  // Between two questions for it.
   std::mt19937 random_{std::random_device{}()};
-  std::size_t asked_ = 0;
+  std::string asked_;  // The address of the last that was asked.
   std::string error_ = "no node of the cluster has answered yet";
 };
 

@@ -237,6 +237,24 @@ TEST(RedisStore, AMapOfAClusterIsAskedOfTheNextNodeIfOneHasNone) {
   EXPECT_EQ(pending.get().error, "");
 }
 
+// The one that was asked first is the first in their order, too.
+TEST(RedisStore, AMapOfAClusterThatLacksSlotsIsAskedOfTheOtherNode) {
+  FakeServer one;
+  FakeServer two;
+  const bool in_order = one.endpoint().text() < two.endpoint().text();
+  FakeServer& first = in_order ? one : two;
+  FakeServer& second = in_order ? two : one;
+  RedisOptions options = cluster_of(first);
+  options.servers.push_back(second.endpoint());
+  const Limited limited(options, "token_bucket 5/1h");
+  Peer asked = accept_store(first);
+  EXPECT_EQ(read_command(asked).front(), "CLUSTER");
+  Peer other = accept_store(second);
+  asked.send("*2\r\n" + range_of(0, 1, first.endpoint().port) +
+             range_of(2, 3, second.endpoint().port));
+  EXPECT_EQ(read_command(other).front(), "CLUSTER");
+}
+
 TEST(RedisStore, SaysWhyTheSentinelsTellNoPrimary) {
   FakeServer primary;
   Asked asked(sentinels_of);
@@ -440,6 +458,18 @@ TEST(RedisWatch, SubscribesOnANewConnectionIfTheServerCouldNot) {
   append_text(confirmation, subscribe[1]);
   next.send(confirmation + ":1\r\n");
   EXPECT_TRUE(called.try_acquire_for(10s));
+}
+
+// Its machine may have vanished: it sends nothing then, not even the end of the connection.
+TEST(RedisWatch, LeavesAServerThatAnswersNothing) {
+  FakeServer server;
+  Limited limited(options_of(server), "concurrency 1");
+  const Peer decisions = accept_store(server);
+  const auto watch = limited.store().watch(limited.space(), "k", [] {});
+  Peer silent = accept_store(server, "CLIENT");
+  EXPECT_EQ(read_command(silent).front(), "SUBSCRIBE");
+  Peer next = accept_store(server, "CLIENT");
+  EXPECT_EQ(read_command(next).front(), "SUBSCRIBE");
 }
 
 TEST(RedisStore, AClockThatCannotBeIsNotCompared) {
