@@ -114,9 +114,8 @@ class SLUICE_EXPORT Limiter {
   /// limit, or as many for units that they have reserved. (Of an `a & b` only the wait of the
   /// binding part is known. So a caller may wait for that part, and then be denied by a bucket.)
   /// Also denies when `patience` has passed or `stop` is requested; reserved units are returned as
-  /// by Reservation::cancel() (few are not), but of an `a & b` also to parts that count them no
-  /// more. Throws std::system_error, and has taken nothing, if the caller has to wait and the
-  /// system cannot start the library's timer thread.
+  /// by Reservation::cancel() (few are not). Throws std::system_error, and has taken nothing, if
+  /// the caller has to wait and the system cannot start the library's timer thread.
   Decision acquire(std::string_view key, std::int64_t cost = 1,
                    std::chrono::nanoseconds patience = kForever, std::stop_token stop = {});
 

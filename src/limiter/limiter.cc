@@ -56,14 +56,14 @@ void read_asks(const BoundLimit& bound, std::span<const Ask> asks, std::span<Req
 }
 
 // Limiter::acquire() for a caller that may have to wait; not inlined, for the sake of those that
-// need not. `asked` is the outcome, if it has asked the store: without reading the clock, so its
-// timeout begins here, after the answer, and the store counts as asked now.
+// need not. `asked` is the outcome, if it has asked the store. Its timeout begins here, after the
+// answer, and if it had not read the clock, the store counts as asked now.
 [[gnu::noinline]] Decision acquire_or_wait(const LimiterCore& core, std::string_view key,
                                            std::int64_t cost, nanoseconds patience,
                                            std::optional<AcquireOutcome> asked,
                                            const std::stop_token& stop) {
   const TimerQueue::TimePoint begun = core.now();
-  if (asked) asked->asked_at = begun;
+  if (asked) asked->asked_at = std::min(asked->asked_at, begun);
   AcquireRequest request(core.claim(key, cost), TimerQueue::later(begun, patience));
   return WaitQueues::acquire_blocking(std::move(request), std::move(asked), stop).decision;
 }
@@ -219,21 +219,27 @@ void Limiter::async_reserve(std::string_view key, std::int64_t cost, nanoseconds
                   });
 }
 
-// A caller that is admitted at once reads no clock, and makes nothing that waiting needs.
+// A caller that is admitted at once makes nothing that waiting needs, and reads no clock unless it
+// may have to know which parts of an `a & b` still count its units.
 Decision Limiter::acquire(std::string_view key, std::int64_t cost, nanoseconds patience,
                           std::stop_token stop) {
   // Before bound(): if set_limit() replaces that limit, the count has changed, and a caller that
   // then waits for reserved units asks again under the new limit.
   const std::uint64_t wakings = WaitingCallers::wakings();
   const BoundLimit& bound = impl_->bound();
-  const Request request = to_reserve(bound, key, cost, patience);
+  Request request = to_reserve(bound, key, cost, patience);
   if (stop.stop_requested() || (cost > 0 && !impl_->queues().is_empty(key, bound.limit))) {
     return acquire_or_wait(*impl_, key, cost, patience, std::nullopt, stop);
   }
+  PartDecisions parts;
+  want_parts(request, parts);
+  const auto asked_at = parts.empty() ? TimerQueue::kEndOfTime : impl_->now();
   const Decision decision = impl_->store().decide_one(request);
   if (decision.allowed && decision.delay == nanoseconds(0)) [[likely]]
     return decision;
-  AcquireOutcome asked{.decision = decision, .bounds = {&bound}, .wakings = wakings};
+  AcquireOutcome asked{
+      .decision = decision, .asked_at = asked_at, .bounds = {&bound}, .wakings = wakings};
+  asked.counted_for.emplace_back(decision, request.parts);
   return acquire_or_wait(*impl_, key, cost, patience, std::move(asked), stop);
 }
 

@@ -554,6 +554,55 @@ TEST_F(NoWaitTest, ABlockedKeyIsWaitedForUnlessABucketDeniesIt) {
   }
 }
 
+// The window has ended, and others have used the next one up.
+TEST_F(NoWaitTest, AStoppedCallerReturnsUnitsToThePartsThatCountThem) {
+  Limiter limiter = this->limiter("token_bucket 1/1h & fixed_window 2/1s anchor=first");
+  for (const bool blocks : {false, true}) {
+    SCOPED_TRACE(blocks);
+    limiter.reset("k");
+    limiter.check("k");
+    std::stop_source stop;
+    std::optional<Decision> told;
+    std::jthread caller;
+    if (blocks) {
+      caller = std::jthread([&] { told = limiter.acquire("k", 1, kForever, stop.get_token()); });
+      clock_.await_waiting(1);
+    } else {
+      limiter.async_acquire("k", 1, kForever, to(told), stop.get_token());
+    }
+    clock_.advance(seconds(2));
+    limiter.charge("k", 2);
+    stop.request_stop();
+    if (blocks) caller.join();
+    clock_.advance(nanoseconds(0));
+    ASSERT_TRUE(told);
+    EXPECT_EQ(told->ended, Ended::kStopped);
+    std::vector<Decision> parts(2);
+    limiter.check_parts("k", 0, parts);
+    EXPECT_LE(parts[0].reset_after, hours(3)) << "what it had reserved is returned";
+    EXPECT_EQ(parts[1].remaining, 0);
+  }
+}
+
+TEST_F(NoWaitTest, AStoppedCallerReturnsUnitsToTheClaimsThatCountThem) {
+  Limiter bucket = limiter("token_bucket 1/1h");
+  Limiter window = limiter("fixed_window 2/1s anchor=first");
+  bucket.check("k");
+  std::stop_source stop;
+  std::jthread caller([&] {
+    const Decision denied =
+        acquire_all({{window, "k", 2}, {bucket, "k"}}, kForever, stop.get_token());
+    EXPECT_EQ(denied.ended, Ended::kStopped);
+  });
+  clock_.await_waiting(1);
+  clock_.advance(seconds(2));
+  EXPECT_TRUE(window.check("k", 2));
+  stop.request_stop();
+  caller.join();
+  EXPECT_EQ(window.peek("k").remaining, 0);
+  EXPECT_LE(bucket.peek("k").reset_after, hours(1)) << "what it had reserved is returned";
+}
+
 // Limiters of one name: docs/limits.md, "Plans".
 TEST_F(NoWaitTest, CallersOfALargerPlanDoNotWaitBehindThoseOfASmaller) {
   for (const std::string kind :

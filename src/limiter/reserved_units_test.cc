@@ -78,6 +78,16 @@ class ReservedUnitsTest : public testing::Test {
                                .cost = cost});
   }
   Decision peek() { return do_elsewhere(Operation::kTake, 0); }
+  /// Of a limit that has two parts.
+  std::vector<Decision> peek_parts() {
+    std::vector<Decision> parts(2);
+    store_->decide_one({.limit = &limit_->definition(),
+                        .space = space_.get(),
+                        .key = "k",
+                        .cost = 0,
+                        .parts = parts});
+    return parts;
+  }
 
   /// How often the store was asked for units since the last call.
   std::int64_t takes() {
@@ -242,13 +252,7 @@ TEST_F(ReservedUnitsTest, OfABucketAndAWindowAreNotAskedFor) {
   do_elsewhere(Operation::kRefund, 9);
   pass_and_answer(10s);
   EXPECT_THAT(granted_, ElementsAre(1));
-  std::vector<Decision> parts(2);
-  store_->decide_one({.limit = &limit_->definition(),
-                      .space = space_.get(),
-                      .key = "k",
-                      .cost = 0,
-                      .parts = parts});
-  EXPECT_EQ(parts[1].remaining, 20 - 1);
+  EXPECT_EQ(peek_parts()[1].remaining, 20 - 1);
 }
 
 // The window may have begun long before the answer.
@@ -278,6 +282,20 @@ TEST_F(ReservedUnitsTest, AreNotReturnedOnceTheyDoNotCountHoweverSlowTheAnswerWa
     EXPECT_EQ(peek().remaining, 0);
     pass(1s);
   }
+}
+
+// The window has ended, and others have used the next one up.
+TEST_F(ReservedUnitsTest, OfAStoppedCallerGoBackToThePartsThatCountThem) {
+  use("token_bucket 1/1h & fixed_window 2/1s anchor=first", 1);
+  come();
+  pass(2s);
+  do_elsewhere(Operation::kCharge, 2);
+  stop_.request_stop();
+  timer_->run();
+  answer();
+  EXPECT_THAT(denied_, ElementsAre(1));
+  EXPECT_LE(peek_parts()[0].reset_after, 3h);
+  EXPECT_EQ(peek_parts()[1].remaining, 0);
 }
 
 TEST_F(ReservedUnitsTest, OfAPolicyAreNotAskedFor) {

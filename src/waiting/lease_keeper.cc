@@ -105,9 +105,7 @@ void LeaseKeeper::renew(Leases leases) {
   for (const auto& lease : leases) requests.push_back(lease->request(Operation::kRenew));
   ask_on_timer(binding_->store(), requests, timer_,
                [self = shared_from_this(), leases = std::move(leases), sent = timer_->now()](
-                   std::span<const Decision> decisions, const std::string&) {
-                 self->settle(leases, sent, decisions);
-               });
+                   const BatchAnswers& answers) { self->settle(leases, sent, answers.decisions); });
 }
 
 // On the timer thread: handles the answers to renewals. If the giver did not answer, the permit is

@@ -32,9 +32,13 @@ void ask_on_timer(const std::shared_ptr<Store>& store, std::span<const Request> 
                   std::shared_ptr<TimerQueue> timer, Answered then, Batch::Mode mode) {
   auto batch = std::make_unique<Batch>(requests, mode);
   batch->completion = [timer = std::move(timer), then = std::move(then)](Batch& completed) mutable {
-    const auto answers = completed.decisions();
-    timer->post([then = std::move(then), decisions = std::vector(answers.begin(), answers.end()),
-                 error = completed.error()] { then(decisions, error); });
+    const auto decisions = completed.decisions();
+    BatchAnswers answers{.decisions = {decisions.begin(), decisions.end()},
+                         .error = completed.error()};
+    for (const Request& request : completed.requests()) {
+      answers.parts.emplace_back(request.parts.begin(), request.parts.end());
+    }
+    timer->post([then = std::move(then), answers = std::move(answers)] { then(answers); });
   };
   const auto held = store;  // `then` may run, and let go of the store, before submit() returns.
   held->submit(std::move(batch));

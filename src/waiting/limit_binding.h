@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "core/store.h"
 #include "sluice/decision.h"
@@ -67,9 +68,15 @@ class LimitBinding {
   std::atomic<const BoundLimit*> current_;
 };
 
-/// Called with the store's decisions; `error` says why some are kUnavailable, and is empty if none
-/// are.
-using Answered = std::function<void(std::span<const Decision>, const std::string& error)>;
+/// What a store has answered to a batch.
+struct BatchAnswers {
+  std::vector<Decision> decisions;
+  /// Those for which Request::parts of each request had room.
+  std::vector<std::vector<Decision>> parts = {};
+  /// Why some decisions are kUnavailable; empty if none are.
+  std::string error;
+};
+using Answered = std::function<void(const BatchAnswers&)>;
 
 /// Asks the store without waiting; together, the requests have one answer. `then` runs and is
 /// destroyed on the timer thread, not on the store's worker thread, for which other callers wait.

@@ -12,6 +12,7 @@
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "algorithms/limit_definition.h"
 #include "core/fork.h"
@@ -59,9 +60,15 @@ bool exceeds_timeout(const AcquireRequest& request, const AcquireOutcome& denied
 
 using Requests = boost::container::small_vector<Request, 1>;
 
-// What to ask the store now; refers to the request. Sets the outcome as far as it is known before
-// the answer.
-Requests to_ask(const AcquireRequest& request, TimerQueue::TimePoint now, AcquireOutcome& outcome) {
+// The decisions that say for how long the units of each claim count: its own, if it is one of
+// several, and those of its limit's parts.
+using Parts = std::vector<std::vector<Decision>>;
+
+// What to ask the store now; refers to the request, and to `parts`. Sets the outcome as far as it
+// is known before the answer.
+Requests to_ask(const AcquireRequest& request, TimerQueue::TimePoint now, AcquireOutcome& outcome,
+                Parts& parts) {
+  const std::size_t own = request.claims.size() > 1 ? 1 : 0;
   const auto left = request.until == TimerQueue::kEndOfTime ? std::chrono::nanoseconds::max()
                                                             : request.until - now;
   outcome = {.permit = request.permit, .asked_at = now, .wakings = WaitingCallers::wakings()};
@@ -73,9 +80,21 @@ Requests to_ask(const AcquireRequest& request, TimerQueue::TimePoint now, Acquir
     asked.cost = claim.cost;
     asked.permit = request.permit;
     asked.most_denial_age_ns = request.most_denial_age.count();
-    if (!request.is_for_permit()) asked.patience_ns = std::max<std::int64_t>(0, left.count());
+    if (request.is_for_permit()) continue;
+    asked.patience_ns = std::max<std::int64_t>(0, left.count());
+    asked.parts = parts.emplace_back(own + CountedFor::parts_of(*asked.limit));
+    asked.parts_if_allowed = true;
   }
   return requests;
+}
+
+void note_parts(AcquireOutcome& outcome, const Parts& parts) {
+  if (!outcome.is_granted()) return;
+  const std::size_t own = outcome.bounds.size() > 1 ? 1 : 0;
+  for (const std::vector<Decision>& of_claim : parts) {
+    outcome.counted_for.emplace_back(own != 0 ? of_claim[0] : outcome.decision,
+                                     std::span(of_claim).subspan(own));
+  }
 }
 
 // Called with each outcome.
@@ -100,7 +119,8 @@ PermitId new_permit_id() {
 
 AcquireOutcome ask_now(AcquireRequest& request, TimerQueue::TimePoint now) {
   AcquireOutcome outcome;
-  const Requests requests = to_ask(request, now, outcome);
+  Parts parts;
+  const Requests requests = to_ask(request, now, outcome, parts);
   try {
     const LimitBinding& binding = *request.claim().binding;
     const std::span<const Request> asked(requests.data(), requests.size());
@@ -113,6 +133,7 @@ AcquireOutcome ask_now(AcquireRequest& request, TimerQueue::TimePoint now) {
   } catch (const std::exception&) {
     outcome.error = std::current_exception();
   }
+  note_parts(outcome, parts);
   reclaim_unanswered(request, outcome, nullptr);
   return outcome;
 }
@@ -120,15 +141,17 @@ AcquireOutcome ask_now(AcquireRequest& request, TimerQueue::TimePoint now) {
 void ask_later(AcquireRequest& request, const std::shared_ptr<TimerQueue>& timer,
                std::function<void(const AcquireOutcome&)> then) {
   AcquireOutcome outcome;
-  const Requests requests = to_ask(request, timer->now(), outcome);
+  Parts parts;
+  const Requests requests = to_ask(request, timer->now(), outcome, parts);
   const auto mode = requests.size() == 1 ? Batch::Mode::kEach : Batch::Mode::kTogether;
-  const auto answered = [&request, timer, then, outcome](std::span<const Decision> decisions,
-                                                         const std::string& error) mutable {
-    outcome.decision = decisions[0];
+  const auto answered = [&request, timer, then, outcome](const BatchAnswers& answers) mutable {
+    const std::string& error = answers.error;
+    outcome.decision = answers.decisions[0];
     if (outcome.decision.source == Source::kUnavailable) {
       outcome.error =
           std::make_exception_ptr(StoreError(error.empty() ? "the store did not answer" : error));
     }
+    note_parts(outcome, answers.parts);
     reclaim_unanswered(request, outcome, timer);
     then(outcome);
   };

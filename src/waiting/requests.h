@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "algorithms/counted_for.h"
 #include "core/store.h"
 #include "waiting/limit_binding.h"
 #include "waiting/timer_thread.h"
@@ -67,6 +68,8 @@ struct AcquireOutcome {
   /// Under which limit of each claim's binding it was asked last; empty if it was not asked. They
   /// stay valid as long as the bindings.
   boost::container::small_vector<const BoundLimit*, 1> bounds = {};
+  /// If units were granted: for how long those of each claim count.
+  boost::container::small_vector<CountedFor, 1> counted_for = {};
   /// WaitingCallers::wakings() before the store was asked last.
   std::uint64_t wakings = 0;
 

@@ -89,8 +89,9 @@ class SentReturn : public std::enable_shared_from_this<SentReturn> {
   void submit() {
     under_way_.begin();
     ask_on_timer(store_, {&request_, 1}, timer_,
-                 [self = shared_from_this()](std::span<const Decision> decisions,
-                                             const std::string&) { self->settle(decisions[0]); });
+                 [self = shared_from_this()](const BatchAnswers& answers) {
+                   self->settle(answers.decisions[0]);
+                 });
   }
 
  private:

@@ -715,6 +715,8 @@ void WaitQueues::return_granted(const AcquireRequest& request, const AcquireOutc
         (!request.is_for_permit() && claim.queues->callers().was_reset(claim.key, granted.wakings));
     back.cost = has_none ? 0 : claim.cost;
     back.operation = request.is_for_permit() ? Operation::kRelease : Operation::kRefund;
+    const nanoseconds age = claim.queues->now() - granted.asked_at;
+    if (!request.is_for_permit()) granted.counted_for[i].restrict_refund(back, age);
     back.permit = granted.permit;
     back.giver = granted.decision.source;
     const auto returned = [queues = claim.queues, key = claim.key, left,

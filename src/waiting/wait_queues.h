@@ -116,9 +116,9 @@ class WaitQueues final {
                                          std::optional<AcquireOutcome> asked,
                                          const std::stop_token& stop);
 
-  /// Returns what was granted to a caller that no longer wants it: refunds each claim (of which the
-  /// key was not reset meanwhile), or releases the permit; the first callers of its queues ask
-  /// again. Then calls `then`, with the answer to the last return.
+  /// Returns what was granted to a caller that no longer wants it: refunds each claim what it still
+  /// counts (nothing if the key was reset meanwhile), or releases the permit; the first callers of
+  /// its queues ask again. Then calls `then`, with the answer to the last return.
   static void return_granted(const AcquireRequest& request, const AcquireOutcome& granted,
                              const Returned& then);
 

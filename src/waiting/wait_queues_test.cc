@@ -380,7 +380,9 @@ TEST_F(WaitQueuesTest, WhatComesTooLateIsNotReturnedIfTheStoreHasNoRecordOfIt) {
   use_window();
   answer_later();
   store_->says = [](const Request& request) {
-    return Decision{.allowed = true, .source = request.key == "f" ? Source::kFull : Source::kStore};
+    return Decision{.allowed = true,
+                    .source = request.key == "f" ? Source::kFull : Source::kStore,
+                    .reset_after = seconds(60)};
   };
   std::stop_source stop;
   for (const char* key : {"k", "f", "other"}) come({.stop = stop.get_token(), .key = key});
