@@ -85,7 +85,7 @@ void ConcurrencyLimiter::async_acquire(std::string_view key, nanoseconds patienc
     request.emplace(impl_->request(key, impl_->end_of(patience)));
   });
   if (error) return callback({}, std::move(error));
-  if (patience == nanoseconds(0) && impl_->has_waiting(key)) {
+  if (patience == nanoseconds(0) && !stop.stop_requested() && impl_->has_waiting(key)) {
     const auto give_none = [callback = std::move(callback)](const Decision& peeked,
                                                             std::exception_ptr thrown) {
       if (thrown) return callback({}, std::move(thrown));

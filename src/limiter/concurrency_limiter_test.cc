@@ -223,6 +223,20 @@ TEST_F(WaitingForAPermitTest, ACallerThatDoesNotWaitIsToldTheSameWithoutBlocking
   expect_granted();
 }
 
+TEST_F(WaitingForAPermitTest, ACallerThatIsStoppedBeforeItComesIsToldSo) {
+  std::stop_source stop;
+  stop.request_stop();
+  EXPECT_EQ(jobs_.acquire("k", nanoseconds(0), stop.get_token()).decision().ended, Ended::kStopped);
+  std::promise<Permit> given;
+  jobs_.async_acquire(
+      "k", nanoseconds(0),
+      [&](Permit permit, std::exception_ptr) { given.set_value(std::move(permit)); },
+      stop.get_token());
+  EXPECT_EQ(given.get_future().get().decision().ended, Ended::kStopped);
+  held_.release();
+  expect_granted();
+}
+
 TEST(Permit, MayBeDestroyedByTheCallbackThatIsCalledAtOnce) {
   ManualClock clock;
   const Limit limit("concurrency 1 lease=3s");
