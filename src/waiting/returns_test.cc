@@ -210,5 +210,19 @@ TEST_F(UnansweredWaiterTest, HasAnotherNameForACallerThatAsksBeforeItWaits) {
   EXPECT_TRUE(reclaims(store_->asked[3], store_->asked[2]));
 }
 
+TEST_F(UnansweredWaiterTest, HasAnotherNameForACallerThatBlocks) {
+  store_->answers = ScriptedStore::Answers::kAtOnce;
+  store_->on_the_way = [this] { answer_ = {.allowed = true}; };  // When it asks again.
+  queues_ = std::make_shared<WaitQueues>(std::make_shared<TimerThread>(timer_->now()));
+  const AcquireOutcome outcome =
+      WaitQueues::acquire_blocking(request(), std::nullopt, stop_.get_token());
+  EXPECT_TRUE(outcome.is_granted());
+  std::vector<Asked> takes = store_->asked;
+  std::erase_if(takes, [](const Asked& asked) { return asked.operation != Operation::kTake; });
+  ASSERT_EQ(takes.size(), 2U);
+  EXPECT_NE(takes[1].permit, takes[0].permit);
+  EXPECT_EQ(takes[1].permit, outcome.permit);
+}
+
 }  // namespace
 }  // namespace sluice
