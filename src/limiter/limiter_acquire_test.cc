@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <atomic>
 #include <functional>
 #include <future>
 #include <memory>
@@ -26,6 +25,7 @@ namespace sluice {
 namespace {
 
 using std::chrono::hours;
+using std::chrono::minutes;
 using std::chrono::nanoseconds;
 using std::chrono::seconds;
 using std::chrono::steady_clock;
@@ -213,6 +213,15 @@ TEST_F(AcquireTest, TakesNothingIfTheSystemCannotStartTheTimerThread) {
   }
 }
 
+TEST_F(AcquireTest, WaitsInAChildOfForkByATimerThreadOfItsOwn) {
+  pass_timer_thread();
+  EXPECT_EQ(in_child_process([&] {
+              Limiter& limiter = use("token_bucket 1/100ms");
+              return limiter.acquire("k").allowed && limiter.acquire("k").allowed;
+            }),
+            0);
+}
+
 TEST_F(AcquireTest, NeedsNoTimerThreadForAReservationThatIsReady) {
   EXPECT_EQ(in_child_process([&] {
               const WithoutThreads without_threads;
@@ -313,6 +322,30 @@ TEST_P(WaitingCallersTest, AskAgainAtOnceByAnotherLimit) {
   limiter.set_limit(
       Limit(is_bucket() ? "token_bucket 1/1h burst=9" : "fixed_window 9/1h anchor=first", "limit"));
   for (const Decision& decision : answers()) EXPECT_TRUE(decision.allowed);
+}
+
+TEST_P(WaitingCallersTest, AreDeniedIfThereIsNoPlaceForThem) {
+  const auto space = store_->open_space(Limit(GetParam(), "limit").definition());
+  space->attachment<WaitQueues>(nullptr, 2);
+  Limiter& limiter = use(GetParam());
+  take_and_wait(limiter);
+  const nanoseconds before = limiter.peek("k").reset_after;
+  const Answer refused = begin(limiter).get();
+  EXPECT_EQ(refused.error, nullptr);
+  for (const Decision& denied : {refused.decision, limiter.acquire("k")}) {
+    EXPECT_FALSE(denied.allowed);
+    EXPECT_EQ(denied.ended, Ended::kAnswered);
+    // The window's queue is not empty, so they have not asked.
+    EXPECT_GE(denied.retry_after, is_bucket() ? nanoseconds(minutes(179)) : kSoon);
+  }
+  EXPECT_LE(limiter.peek("k").reset_after, before) << "what was reserved is returned";
+  stop_.request_stop();
+  for (const Decision& decision : answers()) EXPECT_EQ(decision.ended, Ended::kStopped);
+  std::stop_source stop;
+  auto again = begin(limiter, 1, kForever, stop.get_token());
+  await_callers(1);
+  stop.request_stop();
+  EXPECT_EQ(again.get().decision.ended, Ended::kStopped) << "there are places again";
 }
 
 // After the reset it is not known whether the store still counts what they have reserved, and the
@@ -464,36 +497,6 @@ TEST_F(BeforeTheWaitTest, AnotherKeyIsNoneOfItsBusiness) {
   EXPECT_EQ(std::ranges::count_if(store_->asked, takes), 2) << "it has not asked again";
   stop.request_stop();
   EXPECT_EQ(answer.get().decision.ended, Ended::kStopped);
-}
-
-TEST_F(AcquireTest, DeniesACallerForWhichThereIsNoPlaceToWait) {
-  Limiter& limiter = use("token_bucket 1/1h");
-  limiter.acquire("k");
-  std::stop_source stop;
-  std::atomic<std::size_t> stopped{0};
-  for (std::size_t i = 0; i < WaitQueues::kMostWaiting; ++i) {
-    const auto count = [&stopped](const Decision& decision, std::exception_ptr) {
-      if (!decision.allowed) ++stopped;
-    };
-    limiter.async_acquire("k", 1, kForever, count, stop.get_token());
-  }
-  const nanoseconds reserved = limiter.peek("k").reset_after;
-  const Answer refused = begin(limiter).get();
-  EXPECT_EQ(refused.error, nullptr);
-  EXPECT_FALSE(refused.decision.allowed);
-  EXPECT_EQ(refused.decision.ended, Ended::kAnswered);
-  EXPECT_GT(refused.decision.retry_after, hours(99'999));
-  EXPECT_LE(limiter.peek("k").reset_after, reserved) << "it has been returned";
-  const auto childs_caller_waits = [] {
-    Limiter childs(std::make_shared<ScriptedStore>(), Limit("token_bucket 1/100ms"));
-    return childs.acquire("k").allowed && childs.acquire("k").allowed;
-  };
-  EXPECT_EQ(in_child_process(childs_caller_waits), 0) << "a child of fork() has its own places";
-  stop.request_stop();
-  while (stopped != WaitQueues::kMostWaiting) std::this_thread::yield();
-  EXPECT_LE(limiter.peek("k").reset_after, hours(1));
-  EXPECT_FALSE(begin(limiter, 1, seconds(1)).get().decision.allowed)
-      << "by the limit, after an hour";
 }
 
 /// Callers that need not wait, by a clock that stands still.

@@ -179,7 +179,7 @@ class WaitQueues::Waiter : public std::enable_shared_from_this<Waiter> {
   void wait_until_ready() {
     if (!is_reserved_) return;
     const bool too_many_wait = std::ranges::any_of(request_.claims, [](const AcquireClaim& claim) {
-      return claim.cost > 0 && claim.queues->callers().size() >= kMostWaiting;
+      return claim.cost > 0 && claim.queues->callers().size() >= claim.queues->most_waiting_;
     });
     if (too_many_wait) return give_up(Ended::kAnswered);
     ready_timer_ = timer_->at(std::min(ready_, TimerQueue::kLastInstant),
@@ -654,7 +654,7 @@ void WaitQueues::join(const std::shared_ptr<Waiter>& waiter, const std::stop_tok
   waiter->request().most_denial_age = kMostDenialAge;
   const std::lock_guard lock(queues.mutex_);
   const auto timer = queues.timer();
-  if (queues.waiting_.load(std::memory_order_relaxed) >= kMostWaiting) {
+  if (queues.waiting_.load(std::memory_order_relaxed) >= queues.most_waiting_) {
     timer->post([waiter] {
       if (!waiter->is_done()) waiter->tell_denied(Ended::kAnswered);
     });

@@ -69,9 +69,10 @@ class WaitQueues final {
   using Done = std::function<void(const AcquireOutcome&)>;
 
   /// `timer` has the clock that a test drives. Without one, callers wait by the clock of the
-  /// process, and the queues use TimerThread::shared().
-  explicit WaitQueues(std::shared_ptr<TimerQueue> timer = nullptr)
-      : manual_timer_(std::move(timer)) {}
+  /// process, and the queues use TimerThread::shared(). `most_waiting` is another bound in tests.
+  explicit WaitQueues(std::shared_ptr<TimerQueue> timer = nullptr,
+                      std::size_t most_waiting = kMostWaiting)
+      : manual_timer_(std::move(timer)), most_waiting_(most_waiting) {}
 
   /// The time by which the callers wait.
   TimerQueue::TimePoint now() const {
@@ -154,6 +155,7 @@ class WaitQueues final {
   void on_left(const std::string& key, const Queue& queue);
 
   const std::shared_ptr<TimerQueue> manual_timer_;
+  const std::size_t most_waiting_;
   std::atomic<std::size_t> waiting_{0};
   ReleaseFairness fairness_;
   WaitingCallers callers_;
