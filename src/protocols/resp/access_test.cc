@@ -12,6 +12,8 @@
 namespace sluice::resp {
 namespace {
 
+using testing::AllOf;
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::StartsWith;
 
@@ -54,6 +56,11 @@ TEST_F(AccessTest, KnowsAUserByNameAndToken) {
 }
 
 TEST_F(AccessTest, KnowsAUserByHello) {
+  // As in Redis, nobody is logged in by a HELLO that is refused.
+  for (const std::string option : {"SETNAME 'a b'", "NOSUCH"}) {
+    EXPECT_THAT(connection_.send("HELLO 3 AUTH gateway secret " + option + "\r\nPING\r\n"),
+                AllOf(StartsWith("-ERR "), EndsWith(kNoAuthReply)));
+  }
   EXPECT_EQ(connection_.send("HELLO 3 AUTH gateway wrong\r\n"), kWrongReply);
   EXPECT_THAT(connection_.send("HELLO 3 AUTH gateway secret SETNAME me\r\n"), StartsWith("%7\r\n"));
   EXPECT_EQ(connection_.send("CLIENT GETNAME\r\n"), "$2\r\nme\r\n");

@@ -86,20 +86,24 @@ void describe_server(CommandContext& context) {
   reply.array(0);
 }
 
-// Reads HELLO's options; `name` is that of SETNAME. If one is wrong, replies so and returns false.
-bool read_hello_options(CommandContext& context, Arguments options,
-                        std::optional<std::string_view>& name) {
+struct HelloOptions {
+  Arguments login;  // The user and the token; empty without AUTH.
+  std::optional<std::string_view> name;
+};
+
+// Reads HELLO's options. If one is wrong, replies so and returns false.
+bool read_hello_options(CommandContext& context, Arguments options, HelloOptions& to) {
   const auto refuse = [&context](std::string_view error) {
     context.reply().error(error);
     return false;
   };
   while (!options.empty()) {
     if (is_word(options[0], "AUTH") && options.size() >= 3) {
-      if (const auto refusal = log_in(context, options[1], options[2])) return refuse(*refusal);
+      to.login = options.subspan(1, 2);
       options = options.subspan(3);
     } else if (is_word(options[0], "SETNAME") && options.size() >= 2) {
       if (const auto refusal = refuse_name(options[1])) return refuse(*refusal);
-      name = options[1];
+      to.name = options[1];
       options = options.subspan(2);
     } else {
       return refuse("ERR Syntax error in HELLO option " + quoted(options[0]));
@@ -135,7 +139,7 @@ void run_echo(CommandContext& context, Arguments arguments) {
 
 void run_hello(CommandContext& context, Arguments arguments) {
   Protocol protocol = context.peer.protocol;
-  std::optional<std::string_view> name;
+  HelloOptions options;
   if (arguments.size() > 1) {
     const auto version = parse_canonical_integer(arguments[1]);
     if (!version) {
@@ -145,7 +149,11 @@ void run_hello(CommandContext& context, Arguments arguments) {
       return context.reply().error("NOPROTO unsupported protocol version");
     }
     protocol = *version == 3 ? Protocol::kResp3 : Protocol::kResp2;
-    if (!read_hello_options(context, arguments.subspan(2), name)) return;
+    if (!read_hello_options(context, arguments.subspan(2), options)) return;
+  }
+  if (!options.login.empty()) {
+    const auto refusal = log_in(context, options.login[0], options.login[1]);
+    if (refusal) return context.reply().error(*refusal);
   }
   if (!context.peer.access.identity().is_known) {
     return context.reply().error(
@@ -154,7 +162,7 @@ void run_hello(CommandContext& context, Arguments arguments) {
         "RESP protocol version at the same time");
   }
   set_protocol(context, protocol);
-  if (name) set_name(context, *name);
+  if (options.name) set_name(context, *options.name);
   describe_server(context);
 }
 
