@@ -227,7 +227,7 @@ void run_client_list(CommandContext& context, Arguments arguments) {
   // All connections are those of normal clients.
   const bool is_of_type = arguments.size() == 4 && is_word(arguments[2], "TYPE");
   if (arguments.size() != 2 && !is_of_type) {
-    return context.reply().error("ERR CLIENT LIST takes nothing, or TYPE and a type");
+    return context.reply().error("ERR syntax error");
   }
   const std::string_view type = is_of_type ? arguments[3] : "normal";
   const auto is_type = [type](std::string_view capitals) { return is_word(type, capitals); };

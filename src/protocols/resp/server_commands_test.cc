@@ -97,7 +97,6 @@ TEST_F(ServerCommandsTest, ListsTheConnections) {
                          HasSubstr(" lib-name=lib lib-ver=2\n")));
   EXPECT_EQ(run("CLIENT LIST TYPE normal"), all);
   EXPECT_EQ(run("CLIENT LIST TYPE replica"), "$0\r\n\r\n");
-  EXPECT_THAT(run("CLIENT LIST ID 7"), StartsWith("-ERR CLIENT LIST takes nothing, or TYPE"));
   {
     TestConnection third(thread, 10);
     EXPECT_THAT(run("INFO clients"), HasSubstr("connected_clients:3\r\n"));
