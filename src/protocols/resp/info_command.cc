@@ -41,7 +41,6 @@ void write_server(const ThreadState& thread, std::string& text) {
   const ServerContext& server = *thread.server;
   add_line(text, "sluice_version", SLUICE_VERSION);
   add_line(text, "mode", "standalone");
-  add_line(text, "role", "master");
   add_line(text, "loading", 0);
   add_line(text, "process_id", static_cast<std::uint64_t>(getpid()));
   add_line(text, "threads", server.threads());
@@ -69,6 +68,13 @@ void write_stats(const ThreadState& thread, std::string& text) {
     if (!commands()[row].is_subcommand()) calls += counts_of(*thread.shared, row).calls;
   }
   add_line(text, "total_commands_processed", calls);
+}
+
+// A server has no replicas: those of a store on Redis are that store's. Valkey's client GLIDE asks
+// for the role, and uses no server that does not tell it.
+void write_replication(const ThreadState& /*thread*/, std::string& text) {
+  add_line(text, "role", "master");
+  add_line(text, "connected_slaves", 0);
 }
 
 // The two names of CL.THROTTLE are counted as one, because a pipeline of repeated commands does not
@@ -146,6 +152,7 @@ constexpr std::array kSections = std::to_array<Section>({{"Server", write_server
                                                          {"Clients", write_clients},
                                                          {"Memory", write_memory},
                                                          {"Stats", write_stats},
+                                                         {"Replication", write_replication},
                                                          {"Commandstats", write_commandstats},
                                                          {"Keyspace", write_keyspace},
                                                          {"Sluice", write_sluice}});

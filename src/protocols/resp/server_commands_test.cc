@@ -107,6 +107,8 @@ TEST_F(ServerCommandsTest, ListsTheConnections) {
 
 TEST_F(ServerCommandsTest, TellsEachSection) {
   EXPECT_EQ(run("INFO foo"), "$0\r\n\r\n");
+  EXPECT_EQ(run("INFO REPLICATION"),
+            "$48\r\n# Replication\r\nrole:master\r\nconnected_slaves:0\r\n\r\n");
   EXPECT_THAT(run("INFO"),
               AllOf(HasSubstr("# Server\r\nsluice_version:"), HasSubstr("\r\n\r\n# Clients\r\n"),
                     HasSubstr("# Memory\r\nused_memory:"), HasSubstr("# Stats\r\n"),
