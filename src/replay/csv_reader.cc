@@ -97,15 +97,7 @@ class CsvReader : public LineReader {
     return found;
   }
 
-  std::string known_fields() const override {
-    constexpr std::size_t kMaxShown = 20;
-    std::string out;
-    for (std::size_t i = 0; i < names_.size(); ++i) {
-      if (i == kMaxShown) return out + " and " + std::to_string(names_.size() - i) + " more";
-      out.append(i == 0 ? "" : ", ").append(printable(names_[i], kFieldColumns));
-    }
-    return out;
-  }
+  std::vector<std::string_view> names() const override { return {names_.begin(), names_.end()}; }
 
   std::string_view default_key() const override { return "{key}"; }
 

@@ -129,9 +129,7 @@ class JsonLinesReader : public LineReader {
     return found;
   }
 
-  bool knows(std::string_view /*name*/) override { return false; }
-
-  std::string known_fields() const override { return "those of each line"; }
+  std::vector<std::string_view> names() const override { return {}; }
 
   std::string_view default_key() const override { return "{key}"; }
 

@@ -1,5 +1,6 @@
 #include "replay/key_template.h"
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "core/template_piece.h"
@@ -10,6 +11,17 @@ namespace {
 
 [[noreturn]] void fail(std::string_view text, const std::string& error) {
   throw std::invalid_argument("key template \"" + printable(text, kTypedColumns) + "\": " + error);
+}
+
+/// "ip, ident, user", for an error message.
+std::string list_of(const std::vector<std::string_view>& names) {
+  constexpr std::size_t kMaxListed = 20;
+  std::string out;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (i == kMaxListed) return out + " and " + std::to_string(names.size() - i) + " more";
+    out.append(i == 0 ? "" : ", ").append(printable(names[i], kFieldColumns));
+  }
+  return out;
 }
 
 }  // namespace
@@ -34,8 +46,9 @@ KeyTemplate::KeyTemplate(std::string_view text) : text_(text) {
 }
 
 void KeyTemplate::bind(LineReader& reader) {
+  const std::vector<std::string_view> names = reader.names();
   const bool is_constant = pieces_.size() == 1 && !pieces_[0].is_field;
-  if (is_constant && reader.knows(pieces_[0].text)) {
+  if (is_constant && std::ranges::find(names, pieces_[0].text) != names.end()) {
     fail(text_, "all requests would have the same key; did you mean {" +
                     printable(pieces_[0].text, kTypedColumns) + "}?");
   }
@@ -44,7 +57,7 @@ void KeyTemplate::bind(LineReader& reader) {
     const auto slot = reader.slot(piece.text);
     if (!slot) {
       fail(text_, "there is no field {" + printable(piece.text, kTypedColumns) + "}; there are " +
-                      reader.known_fields());
+                      list_of(names));
     }
     piece.slot = *slot;
     piece.is_target = reader.is_target(*slot);

@@ -307,10 +307,8 @@ class LogReader : public LineReader {
     return static_cast<std::size_t>(found - kNames.begin());
   }
 
-  std::string known_fields() const override {
-    std::string out;
-    for (std::size_t i = 0; i < field_count_; ++i) out.append(i == 0 ? "" : ", ").append(kNames[i]);
-    return out;
+  std::vector<std::string_view> names() const override {
+    return {kNames.begin(), kNames.begin() + static_cast<std::ptrdiff_t>(field_count_)};
   }
 
   bool is_target(std::size_t slot) const override { return slot == kPath; }

@@ -51,14 +51,11 @@ class LineReader {
   /// As slot(), for a field that a line may lack: it is empty then.
   virtual std::optional<std::size_t> optional_slot(std::string_view name) { return slot(name); }
 
-  /// Whether slot() knows the name; false if it takes any.
-  virtual bool knows(std::string_view name) { return slot(name).has_value(); }
+  /// The names that slot() knows; none if it accepts any.
+  virtual std::vector<std::string_view> names() const = 0;
 
   /// Whether the field at this slot is a request's target: as a key it is the server's {path}.
   virtual bool is_target(std::size_t /*slot*/) const { return false; }
-
-  /// The names that slot() knows, for error messages: "ip, ident, user".
-  virtual std::string known_fields() const = 0;
 
   /// The key template if the user gives none.
   virtual std::string_view default_key() const = 0;
