@@ -14,6 +14,17 @@ namespace {
 
 constexpr std::size_t kBufferBytes = std::size_t{128} * 1024;
 constexpr std::string_view kGzipMagic = "\x1f\x8b";
+
+struct Compression {
+  std::string_view magic;
+  std::string_view name;
+};
+
+/// What is not read, and would be taken for lines that are no requests.
+constexpr Compression kOtherCompressions[] = {
+    {"\x28\xb5\x2f\xfd", "zstd"}, {"\xfd\x37zXZ", "xz"}, {"BZh91AY&SY", "bzip2"}};
+constexpr std::size_t kLongestMagic = 10;
+
 /// As zlib counts: the largest window, and a gzip header before the data.
 constexpr int kGzipWindow = 15 + 16;
 
@@ -35,7 +46,7 @@ ByteSource::~ByteSource() {
 std::size_t ByteSource::read(char* out, std::size_t room) {
   std::size_t got = 0;
   while (got == 0 && error_.empty() && !(at_end_ && stream_.avail_in == 0)) {
-    if (part_ == Part::kUnknown) recognise();
+    if (part_ == Part::kUnknown && !recognise()) return 0;
     got = part_ == Part::kGzip ? read_gzip(out, room) : read_plain(out, room);
   }
   return got;
@@ -51,14 +62,21 @@ void ByteSource::skip_zeroes() {
   } while (stream_.avail_in == 0 && load());
 }
 
-/// Determines whether the next bytes are gzip. No bytes count as plain.
-void ByteSource::recognise() {
+/// Determines whether the next bytes are gzip. No bytes count as plain. False if they are
+/// compressed in another way.
+bool ByteSource::recognise() {
   if (after_gzip_) skip_zeroes();
-  while (stream_.avail_in < kGzipMagic.size() && load()) {
+  while (stream_.avail_in < kLongestMagic && load()) {
   }
   const std::string_view next(reinterpret_cast<const char*>(stream_.next_in), stream_.avail_in);
+  for (const Compression& other : kOtherCompressions) {
+    if (!next.starts_with(other.magic)) continue;
+    error_ = "it is compressed by " + std::string(other.name) + ", and only gzip is read";
+    return false;
+  }
   part_ = next.starts_with(kGzipMagic) ? Part::kGzip : Part::kPlain;
   inflateReset(&stream_);
+  return true;
 }
 
 /// May return 0 although there are more bytes.

@@ -11,8 +11,9 @@
 namespace sluice::replay {
 
 /// Reads the bytes of a file, a pipe or a terminal, and decompresses gzip, which it recognises by
-/// its first bytes. After a gzip member it skips zero bytes, which fill a block, and reads another
-/// member, or plain bytes to the end, so that `cat a.gz b` is read completely. Not thread-safe.
+/// its first bytes, as it does other compressions, which are an error. After a gzip member it skips
+/// zero bytes, which fill a block, and reads another member, or plain bytes to the end, so that
+/// `cat a.gz b` is read completely. Not thread-safe.
 class ByteSource {
  public:
   /// Takes ownership of the open descriptor.
@@ -35,7 +36,7 @@ class ByteSource {
   enum class Part : std::uint8_t { kUnknown, kGzip, kPlain };
 
   void skip_zeroes();
-  void recognise();
+  bool recognise();
   std::size_t read_gzip(char* out, std::size_t room);
   std::size_t read_plain(char* out, std::size_t room);
   bool load();

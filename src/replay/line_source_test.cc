@@ -81,6 +81,16 @@ TEST(LineSource, ReadsPlainTextAfterGzip) {
   EXPECT_EQ(lines_of(gzipped("a\n") + "\x1f").texts, (Texts{"a", "\x1f"}));
 }
 
+TEST(LineSource, NamesACompressionThatItDoesNotRead) {
+  for (const auto& [begin, name] :
+       {std::pair("\x28\xb5\x2f\xfd", "zstd"), std::pair("\xfd\x37zXZ", "xz"),
+        std::pair("BZh91AY&SY", "bzip2")}) {
+    const AllLines all = lines_of(begin + std::string("\na\n"));
+    EXPECT_EQ(all.texts, Texts{});
+    EXPECT_EQ(all.error, "it is compressed by " + std::string(name) + ", and only gzip is read");
+  }
+}
+
 // Of tapes and some appliances: the last member is filled up to a whole block.
 TEST(LineSource, IgnoresTheZeroesThatEndGzip) {
   const std::string packed = gzipped("a\nb");
