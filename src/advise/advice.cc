@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "advise/suggest.h"
+#include "replay/text.h"
 
 namespace sluice::advise {
 namespace {
@@ -81,27 +82,50 @@ std::vector<Burstiness> burstiness_of(const std::vector<Ranking>& rankings,
   return all;
 }
 
-}  // namespace
+/// What the data cannot tell.
+std::vector<std::string> unknowns_of(const Advice& advice) {
+  constexpr std::uint64_t kManyKeys = 1'000;
+  std::vector<std::string> all;
+  if (advice.requests == 0) return all;
+  const std::int64_t span_ns = advice.last_ns - advice.first_ns;
+  if (span_ns < 7 * kDayNs) {
+    all.push_back("The data spans " + replay::rough_duration(span_ns) +
+                  ": it shows no whole week, and no rare event such as a release or a sale.");
+  }
+  if (advice.is_sample) {
+    all.push_back(
+        "There were too many keys to keep all: the shares are estimates from a sample of " +
+        replay::grouped(advice.keys_kept) +
+        " keys, chosen by a hash of the key, to which the busiest are added.");
+  } else if (advice.keys < kManyKeys) {
+    all.push_back("With " + replay::count_of(advice.keys, "key") +
+                  ", 0.1 % is less than one of them.");
+  }
+  if (advice.log.late > 0) {
+    all.push_back(replay::count_of(advice.log.late, "request") +
+                  " came too late to be put in the order of time" +
+                  (advice.suggestions.empty() ? ", which is too many for any advice" : "") +
+                  ": late requests look like bursts. Sort the lines of each file by time first.");
+  }
+  if (advice.is_in_seconds) {
+    all.push_back("The data has whole seconds: what happens within a second is not visible.");
+  }
+  if (advice.log.key.find("{ip}") != std::string::npos) {
+    all.push_back(
+        "Many people may share one address, and one client may use many: such clients "
+        "need another key, for example an account.");
+  }
+  all.push_back(
+      "All of these requests were let through. Clients that are denied behave differently: "
+      "some slow down, some try again at once.");
+  all.push_back(
+      "A limit per key does not bound all keys together, and the data does not tell how "
+      "much load the service can bear.");
+  return all;
+}
 
-Advice make_advice(const Traffic& traffic, std::uint64_t late) {
-  Advice advice{.requests = traffic.requests(),
-                .is_sample = traffic.is_sample(),
-                .first_ns = traffic.first_ns(),
-                .last_ns = traffic.last_ns(),
-                .is_in_seconds = traffic.is_in_seconds(),
-                .late = late,
-                .has_status = traffic.has_status(),
-                .families = {},
-                .burstiness = {},
-                .hit_first = {},
-                .suggestions = {}};
-  const std::vector<Traffic::Weighted> keys = traffic.keys();
-  std::vector<Ranking> rankings;
-  rankings.reserve(kFamilies);
-  for (std::size_t family = 0; family < kFamilies; ++family) rankings.emplace_back(keys, family);
-  advice.keys_kept = keys.size();
-  advice.keys = rankings[0].total();
-  if (keys.empty() || rankings[0].peak(0) == 0 || late * 100 > advice.requests) return advice;
+/// Adds the limits. REQUIRES: a ranking has a key with a request of a unit.
+void add_limits(Advice& advice, const Traffic& traffic, const std::vector<Ranking>& rankings) {
   std::vector<std::size_t> visible;
   for (std::size_t family = 0; family < kFamilies; ++family) {
     const FamilyInfo& info = limit_families().info[family];
@@ -117,6 +141,32 @@ Advice make_advice(const Traffic& traffic, std::uint64_t late) {
   for (std::size_t rank = 0; rank < std::min(kMostHit, ranking.size()); ++rank) {
     advice.hit_first.push_back(hit_key(traffic, ranking.key(rank), choice));
   }
+}
+
+}  // namespace
+
+Advice make_advice(const Traffic& traffic, const replay::LogSummary& log) {
+  Advice advice{.log = log,
+                .requests = traffic.requests(),
+                .is_sample = traffic.is_sample(),
+                .first_ns = traffic.first_ns(),
+                .last_ns = traffic.last_ns(),
+                .is_in_seconds = traffic.is_in_seconds(),
+                .has_status = traffic.has_status(),
+                .families = {},
+                .burstiness = {},
+                .hit_first = {},
+                .suggestions = {},
+                .unknowns = {}};
+  const std::vector<Traffic::Weighted> keys = traffic.keys();
+  std::vector<Ranking> rankings;
+  rankings.reserve(kFamilies);
+  for (std::size_t family = 0; family < kFamilies; ++family) rankings.emplace_back(keys, family);
+  advice.keys_kept = keys.size();
+  advice.keys = rankings[0].total();
+  const bool asks_for_units = !keys.empty() && rankings[0].peak(0) > 0;
+  if (asks_for_units && log.late * 100 <= advice.requests) add_limits(advice, traffic, rankings);
+  advice.unknowns = unknowns_of(advice);
   return advice;
 }
 

@@ -8,6 +8,7 @@
 
 #include "advise/suggest.h"
 #include "advise/traffic.h"
+#include "replay/log.h"
 
 namespace sluice::advise {
 
@@ -59,6 +60,7 @@ struct HitKey {
 };
 
 struct Advice {
+  replay::LogSummary log;
   std::uint64_t requests = 0;
   /// An estimate if is_sample.
   std::uint64_t keys = 0;
@@ -67,8 +69,6 @@ struct Advice {
   Instant first_ns = 0;
   Instant last_ns = 0;
   bool is_in_seconds = false;
-  /// How many requests came too late for their place in the order of time.
-  std::uint64_t late = 0;
   bool has_status = false;
   /// Those of buckets, and of the windows that are no longer than the data.
   std::vector<FamilyAdvice> families;
@@ -80,11 +80,13 @@ struct Advice {
   std::vector<Suggestion> suggestions;
   /// The number of the balanced limit's family.
   std::size_t balanced_family = 0;
+  /// What the data cannot tell, in full sentences; none if it has no requests.
+  std::vector<std::string> unknowns;
 };
 
 inline constexpr std::size_t kMostHit = 10;
 
-/// Concludes from the traffic, of which so many requests came too late.
-Advice make_advice(const Traffic& traffic, std::uint64_t late);
+/// Concludes from the traffic of logs.
+Advice make_advice(const Traffic& traffic, const replay::LogSummary& log);
 
 }  // namespace sluice::advise

@@ -14,11 +14,11 @@ void write_shares(JsonWriter& json, std::string_view name,
   json.close('}');
 }
 
-void write_data(JsonWriter& json, const Advice& advice, const AdviceContext& context) {
-  json.add("key", context.key);
+void write_data(JsonWriter& json, const Advice& advice) {
+  json.add("key", advice.log.key);
   json.add("requests", advice.requests);
-  json.add("unreadable_lines", context.unreadable);
-  json.add("late_requests", advice.late);
+  json.add("unreadable_lines", advice.log.unreadable);
+  json.add("late_requests", advice.log.late);
   json.add("keys", advice.keys);
   json.add("keys_kept", advice.keys_kept);
   json.add("is_sample", advice.is_sample);
@@ -80,16 +80,16 @@ void write_suggestions(JsonWriter& json, const Advice& advice) {
 
 }  // namespace
 
-std::string advice_json(const Advice& advice, const AdviceContext& context) {
+std::string advice_json(const Advice& advice) {
   JsonWriter json(JsonWriter::Layout::kIndented);
   json.open('{');
-  write_data(json, advice, context);
+  write_data(json, advice);
   write_bursts(json, advice);
   write_families(json, advice);
   write_hits(json, advice);
   write_suggestions(json, advice);
   json.open("unknowns", '[');
-  for (const std::string& sentence : unknowns(advice, context)) json.add(sentence);
+  for (const std::string& sentence : advice.unknowns) json.add(sentence);
   json.close(']');
   json.close('}');
   return std::move(json).text() + '\n';

@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <sstream>
 #include <string>
+#include <string_view>
 
 #include "advise/advice_report.h"
-#include "core/instant.h"
 #include "core/safe_text.h"
 #include "replay/text.h"
 
@@ -35,8 +35,8 @@ std::string cell(std::string_view text, std::size_t columns = kNumber) {
 
 class AdviceText {
  public:
-  AdviceText(const Advice& advice, const AdviceContext& context, bool is_coloured)
-      : advice_(advice), context_(context), is_coloured_(is_coloured) {}
+  AdviceText(const Advice& advice, std::string_view replay, bool is_coloured)
+      : advice_(advice), replay_(replay), is_coloured_(is_coloured) {}
 
   std::string text() && {
     overview();
@@ -46,7 +46,7 @@ class AdviceText {
       hit_first();
       suggestions();
     }
-    if (advice_.requests > 0) cannot_know();
+    if (!advice_.unknowns.empty()) cannot_know();
     return std::move(out_);
   }
 
@@ -87,9 +87,9 @@ class AdviceText {
               replay::utc_second(advice_.last_ns) + " UTC";
     }
     line(text);
-    if (!context_.key.empty()) line("key " + printable(context_.key, kColumns - 4));
-    if (context_.unreadable > 0) {
-      line(count_of(context_.unreadable, "line") + " could not be read");
+    if (!advice_.log.key.empty()) line("key " + printable(advice_.log.key, kColumns - 4));
+    if (advice_.log.unreadable > 0) {
+      line(count_of(advice_.log.unreadable, "line") + " could not be read");
     }
   }
 
@@ -180,64 +180,24 @@ class AdviceText {
     }
     line();
     line("  See what one of them does:");
-    line("    " + context_.replay + " --limit '" + advice_.suggestions[1].expression + "'");
+    line("    " + std::string(replay_) + " --limit '" + advice_.suggestions[1].expression + "'");
   }
 
   void cannot_know() {
     title("What this cannot know");
-    for (const std::string& sentence : unknowns(advice_, context_)) paragraph(sentence, 2);
+    for (const std::string& sentence : advice_.unknowns) paragraph(sentence, 2);
   }
 
   const Advice& advice_;
-  const AdviceContext& context_;
+  std::string_view replay_;
   bool is_coloured_;
   std::string out_;
 };
 
 }  // namespace
 
-std::vector<std::string> unknowns(const Advice& advice, const AdviceContext& context) {
-  constexpr std::uint64_t kManyKeys = 1'000;
-  std::vector<std::string> all;
-  if (advice.requests == 0) return all;
-  const std::int64_t span_ns = advice.last_ns - advice.first_ns;
-  if (span_ns < 7 * kDayNs) {
-    all.push_back("The data spans " + replay::rough_duration(span_ns) +
-                  ": it shows no whole week, and no rare event such as a release or a sale.");
-  }
-  if (advice.is_sample) {
-    all.push_back(
-        "There were too many keys to keep all: the shares are estimates from a sample of " +
-        grouped(advice.keys_kept) +
-        " keys, chosen by a hash of the key, to which the busiest are added.");
-  } else if (advice.keys < kManyKeys) {
-    all.push_back("With " + count_of(advice.keys, "key") + ", 0.1 % is less than one of them.");
-  }
-  if (advice.late > 0) {
-    all.push_back(count_of(advice.late, "request") +
-                  " came too late to be put in the order of time" +
-                  (advice.suggestions.empty() ? ", which is too many for any advice" : "") +
-                  ": late requests look like bursts. Sort the lines of each file by time first.");
-  }
-  if (advice.is_in_seconds) {
-    all.push_back("The data has whole seconds: what happens within a second is not visible.");
-  }
-  if (context.key.find("{ip}") != std::string::npos) {
-    all.push_back(
-        "Many people may share one address, and one client may use many: such clients "
-        "need another key, for example an account.");
-  }
-  all.push_back(
-      "All of these requests were let through. Clients that are denied behave differently: "
-      "some slow down, some try again at once.");
-  all.push_back(
-      "A limit per key does not bound all keys together, and the data does not tell how "
-      "much load the service can bear.");
-  return all;
-}
-
-std::string advice_text(const Advice& advice, const AdviceContext& context, bool is_coloured) {
-  return AdviceText(advice, context, is_coloured).text();
+std::string advice_text(const Advice& advice, std::string_view replay, bool is_coloured) {
+  return AdviceText(advice, replay, is_coloured).text();
 }
 
 }  // namespace sluice::advise

@@ -1,22 +1,15 @@
 #pragma once
 
-#include <optional>
 #include <string>
-#include <vector>
 
 #include "advise/traffic.h"
-#include "replay/replay_options.h"
+#include "replay/log.h"
+#include "replay/run_command.h"
 
 namespace sluice::advise {
 
 struct AdviseOptions {
-  /// Their requests are merged by time; "-" is standard input, and so is an empty list.
-  std::vector<std::string> files = {};
-  /// The key template (replay/key_template.h); without one the format's default.
-  std::optional<std::string> key = {};
-  replay::Format format = replay::Format::kAuto;
-  /// Stop at the first line that cannot be parsed.
-  bool is_strict = false;
+  replay::LogOptions log = {};
   /// The file for the advice as a web page; "-" is standard output, empty is none.
   std::string html = {};
   /// Print JSON instead of text.

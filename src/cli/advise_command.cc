@@ -26,7 +26,7 @@ Examples:
 
 int run_advise_command(const advise::AdviseOptions& options) {
   return advise::run_advise(
-      options, streams_for("advise", options.files, options.html == "-", options.is_json));
+      options, streams_for("advise", options.log.files, options.html == "-", options.is_json));
 }
 
 }  // namespace
@@ -36,7 +36,7 @@ void add_advise(CLI::App& app, std::function<int()>& chosen) {
   CLI::App* command =
       app.add_subcommand("advise", "Read a log and say which limits would suit its traffic.");
   command->footer(std::string(kAdviseFooter));
-  add_log_options(*command, options);
+  add_log_options(*command, options->log);
   command
       ->add_option("--html", options->html,
                    "Write the advice as a web page, one file; - is standard output, and then the "

@@ -9,6 +9,9 @@
 
 namespace sluice {
 
+namespace {
+
+/// The format of this name. Throws CLI::ValidationError.
 replay::Format format_of(const std::string& name) {
   const auto found = std::ranges::find(replay::kFormatNames, name);
   if (found != replay::kFormatNames.end()) {
@@ -17,8 +20,6 @@ replay::Format format_of(const std::string& name) {
   throw CLI::ValidationError("--format",
                              "\"" + name + "\" is none of auto, common, combined, csv, jsonl");
 }
-
-namespace {
 
 /// Whether colours suit the output on this descriptor: it is a terminal that has some, and the user
 /// has not set NO_COLOR.
@@ -40,6 +41,24 @@ replay::Streams streams_for(std::string_view name, const std::vector<std::string
           .err = std::cerr,
           .is_coloured = !is_json && takes_colour(is_taken ? STDERR_FILENO : STDOUT_FILENO),
           .progress_descriptor = isatty(STDERR_FILENO) == 1 ? STDERR_FILENO : -1};
+}
+
+void add_log_options(CLI::App& command, replay::LogOptions& options) {
+  command
+      .add_option("file", options.files,
+                  "Logs, .gz too, merged by time; none or - is standard input")
+      ->type_name("FILE");
+  command
+      .add_option("--key", options.key,
+                  "The key, with fields in braces: '{ip} {path}' (default: {ip} for logs, {key} "
+                  "for CSV and JSON Lines)")
+      ->type_name("TEMPLATE");
+  command
+      .add_option_function<std::string>(
+          "--format", [&options](const std::string& name) { options.format = format_of(name); },
+          "auto (the default), common, combined, csv or jsonl")
+      ->type_name("FORMAT");
+  command.add_flag("--strict", options.is_strict, "Stop at the first line that cannot be read");
 }
 
 }  // namespace sluice

@@ -33,7 +33,7 @@ Examples:
 int run_replay_command(const replay::ReplayOptions& options) {
   const bool is_taken = options.decisions == "-" || options.html == "-";
   return replay::run_replay(options,
-                            streams_for("replay", options.files, is_taken, options.is_json));
+                            streams_for("replay", options.log.files, is_taken, options.is_json));
 }
 
 }  // namespace
@@ -48,7 +48,7 @@ void add_replay(CLI::App& app, std::function<int()>& chosen) {
                    "A limit; may be given several times, each decides independently")
       ->type_name("EXPR")
       ->allow_extra_args(false);
-  add_log_options(*command, options);
+  add_log_options(*command, options->log);
   command->add_option("--store", options->store, "The store for the replay")
       ->type_name("URL")
       ->capture_default_str();

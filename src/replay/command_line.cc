@@ -57,15 +57,15 @@ std::string command_line(const ReplayOptions& options) {
   const auto add = [&](std::string_view name, std::string_view value) {
     arguments.push_back(std::string(name) + ' ' + quoted(value));
   };
-  for (const std::string& file : options.files) arguments.push_back(file_argument(file));
+  for (const std::string& file : options.log.files) arguments.push_back(file_argument(file));
   for (const std::string& limit : options.limits) add("--limit", limit);
-  if (options.key) add("--key", *options.key);
-  if (options.format != Format::kAuto) {
-    add("--format", kFormatNames[static_cast<std::size_t>(options.format)]);
+  if (options.log.key) add("--key", *options.log.key);
+  if (options.log.format != Format::kAuto) {
+    add("--format", kFormatNames[static_cast<std::size_t>(options.log.format)]);
   }
   if (options.store != ReplayOptions().store) add("--store", StoreUrl(options.store).text());
   if (!options.decisions.empty()) add("--decisions", options.decisions);
-  if (options.is_strict) arguments.emplace_back("--strict");
+  if (options.log.is_strict) arguments.emplace_back("--strict");
   if (options.is_json) arguments.emplace_back("--json");
   if (options.has_plot) arguments.emplace_back("--plot");
   if (!options.html.empty()) add("--html", options.html);

@@ -6,6 +6,10 @@
 #include <utility>
 
 #include "core/descriptors.h"
+#include "core/exit_status.h"
+#include "core/limit_syntax.h"
+#include "replay/key_template.h"
+#include "replay/text.h"
 
 namespace sluice::replay {
 namespace {
@@ -20,6 +24,16 @@ constexpr std::size_t kOtherDescriptors = 64;
 constexpr std::int64_t kFarNs = kDayNs;
 /// So many records with such times, of all files together, may wait in the TimeOrder.
 constexpr std::size_t kMostFar = TimeOrder::kReach / 2;
+
+/// The size of all inputs together, or 0 if one is not known.
+std::uint64_t total_bytes(const std::vector<Input>& inputs) {
+  std::uint64_t total = 0;
+  for (const Input& input : inputs) {
+    if (input.bytes == 0) return 0;
+    total += input.bytes;
+  }
+  return total;
+}
 
 }  // namespace
 
@@ -53,8 +67,48 @@ struct Feed::File {
   }
 };
 
-void Feed::read(const std::vector<Input>& inputs) {
+Feed::Feed(std::string_view command, const Logs& logs, RequestSink& sink, const Streams& streams)
+    : command_(command),
+      logs_(logs),
+      order_(sink),
+      err_(streams.err),
+      progress_(streams.progress_descriptor, total_bytes(logs.inputs)) {}
+
+void Feed::read() {
   assert(keys_used_.empty() && unreadable_ == 0);
+  try {
+    merge();
+  } catch (const ReplayError&) {
+    order_.flush();
+    throw;
+  }
+  order_.flush();
+  progress_.clear();
+  if (records_ == 0 && unreadable_ > 0) {
+    throw ReplayError(kFailed, "not one line of the input could be read");
+  }
+}
+
+LogSummary Feed::summary() const {
+  return {.key = keys_used_,
+          .unreadable = unreadable_,
+          .late = order_.late(),
+          .most_late_ns = order_.most_late_ns(),
+          .is_damaged = is_damaged_};
+}
+
+void Feed::warn_of_late() {
+  if (order_.late() == 0) return;
+  progress_.clear();
+  err_ << command_ << ": " << count_of(order_.late(), "request")
+       << (order_.late() == 1 ? " comes" : " come") << " too late, by up to "
+       << format_duration(order_.most_late_ns())
+       << ": too many later ones were read before, and limits take late requests for bursts; sort "
+          "the lines of each file by time first\n";
+}
+
+void Feed::merge() {
+  const std::vector<Input>& inputs = logs_.inputs;
   std::vector<std::unique_ptr<File>> files;
   // The numbers of those that have a record left, as a heap whose front is the next one.
   std::vector<std::size_t> waiting;
@@ -98,8 +152,9 @@ bool Feed::next_record(File& file) {
     if (line.text.find_first_not_of(" \t") == std::string_view::npos) continue;
     if (file.reader == nullptr && !choose_reader(line, file)) continue;
     if (read_record(line, file) == Reading::kRecord) {
+      ++records_;
       file.set_turn(most_far_);
-      if (file.record.cost > 1 && !options_.permit_limit.empty()) warn_of_cost(line, file);
+      if (file.record.cost > 1 && !permit_limit_.empty()) warn_of_cost(line, file);
       return true;
     }
     refuse(line, file);
@@ -108,9 +163,9 @@ bool Feed::next_record(File& file) {
   if (file.source.error().empty()) return false;
   is_damaged_ = true;
   const std::string sentence = file.name + ": " + file.source.error();
-  if (options_.is_strict) throw ReplayError(kFailed, sentence);
+  if (logs_.is_strict) throw ReplayError(kFailed, sentence);
   progress_.clear();
-  err_ << options_.command << ": " << sentence << '\n';
+  err_ << command_ << ": " << sentence << '\n';
   return false;
 }
 
@@ -121,14 +176,14 @@ void Feed::count_bytes(File& file) {
 
 /// Returns false if the line is no record: a header, or a line that cannot be parsed.
 bool Feed::choose_reader(const Line& line, File& file) {
-  Recognised recognised = recognise(line.text, options_.format, reason_);
+  Recognised recognised = recognise(line.text, logs_.format, reason_);
   if (recognised.reader == nullptr) {
-    if (options_.format == Format::kCsv) throw ReplayError(kFailed, file.name + ": " + reason_);
+    if (logs_.format == Format::kCsv) throw ReplayError(kFailed, file.name + ": " + reason_);
     refuse(line, file);
     return false;
   }
   file.reader = std::move(recognised.reader);
-  file.key = options_.key ? *options_.key : KeyTemplate(file.reader->default_key());
+  file.key = logs_.key ? *logs_.key : KeyTemplate(file.reader->default_key());
   try {
     file.key->bind(*file.reader);
   } catch (const std::invalid_argument& error) {
@@ -161,16 +216,16 @@ Reading Feed::read_record(const Line& line, File& file) {
 /// Once: a caller of such a limit takes one permit at a time, so a cost of more is never admitted.
 void Feed::warn_of_cost(const Line& line, const File& file) {
   progress_.clear();
-  err_ << file.name << ':' << line.number << ": cost " << file.record.cost << ": '"
-       << options_.permit_limit << "' denies this line, and each whose cost is above 1, for a "
+  err_ << file.name << ':' << line.number << ": cost " << file.record.cost << ": '" << permit_limit_
+       << "' denies this line, and each whose cost is above 1, for a "
        << "request takes one permit\n";
-  options_.permit_limit.clear();
+  permit_limit_.clear();
 }
 
 void Feed::refuse(const Line& line, const File& file) {
   ++unreadable_;
   const std::string sentence = file.name + ":" + std::to_string(line.number) + ": " + reason_;
-  if (options_.is_strict) throw ReplayError(kFailed, sentence);
+  if (logs_.is_strict) throw ReplayError(kFailed, sentence);
   if (unreadable_ > kMaxShown) return;
   progress_.clear();
   err_ << sentence << '\n';

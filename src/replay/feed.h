@@ -1,58 +1,49 @@
 #pragma once
 
 #include <cstdint>
-#include <iosfwd>
-#include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "replay/inputs.h"
-#include "replay/key_template.h"
 #include "replay/line_source.h"
+#include "replay/log.h"
 #include "replay/progress.h"
 #include "replay/record.h"
+#include "replay/request_sink.h"
+#include "replay/run_command.h"
 #include "replay/time_order.h"
 
 namespace sluice::replay {
 
-struct FeedOptions {
-  /// The command that the user started, for messages: "sluice replay".
-  std::string_view command;
-  std::optional<KeyTemplate> key;
-  Format format = Format::kAuto;
-  bool is_strict = false;
-  /// A limit that lends permits, of which there is a warning at the first cost above 1; or empty.
-  std::string permit_limit = {};
-};
-
-/// Reads files line by line and passes their requests on. Merges several files: passes on the
-/// earliest of their next requests; if several have that time, that of the first file. Counts lines
-/// that cannot be parsed, and shows the first few. Skips empty lines. Not thread-safe.
+/// Reads files line by line and passes their requests to a sink in the order of their times. Merges
+/// several files: takes the earliest of their next requests; if several have that time, that of the
+/// first file. Counts lines that cannot be parsed, and shows the first few. Skips empty lines.
+/// Shows its progress. Not thread-safe.
 class Feed {
  public:
-  /// The order, the stream and the bar must outlive the feed.
-  Feed(FeedOptions options, TimeOrder& order, std::ostream& err, Progress& progress)
-      : options_(std::move(options)), order_(order), err_(err), progress_(progress) {}
+  /// `command` is what the user started, for messages: "sluice replay". The logs, the sink and the
+  /// streams must outlive the feed.
+  Feed(std::string_view command, const Logs& logs, RequestSink& sink, const Streams& streams);
+
+  /// Has read() warn of the first cost above 1, which this limit, that lends permits, denies.
+  void warn_of_cost(std::string limit) { permit_limit_ = std::move(limit); }
 
   /// Opens all files, and reads each to its end, or up to damaged input, which it reports. Throws
   /// ReplayError (status 2: a file has no such field for the key; 1: it cannot be opened, a CSV
-  /// header is missing, or with is_strict a line cannot be parsed) and the exceptions of the
-  /// order's sink. REQUIRES: called once.
-  void read(const std::vector<Input>& inputs);
+  /// header is missing, no line or with is_strict one line cannot be parsed), when all requests
+  /// before are passed on, and the exceptions of the sink. REQUIRES: called once.
+  void read();
 
-  std::uint64_t unreadable() const { return unreadable_; }
+  /// What was read, also if read() has thrown.
+  LogSummary summary() const;
 
-  /// Whether a file was damaged; a message has been written then.
-  bool is_damaged() const { return is_damaged_; }
-
-  /// The templates of the keys: one, unless files of different formats used their defaults.
-  const std::string& keys_used() const { return keys_used_; }
+  /// Says how many requests could not be put into the order of time, if there are any.
+  void warn_of_late();
 
  private:
   struct File;
 
+  void merge();
   bool next_record(File& file);
   bool choose_reader(const Line& line, File& file);
   Reading read_record(const Line& line, File& file);
@@ -60,13 +51,16 @@ class Feed {
   void warn_of_cost(const Line& line, const File& file);
   void count_bytes(File& file);
 
-  FeedOptions options_;
-  TimeOrder& order_;
+  std::string_view command_;
+  const Logs& logs_;
+  TimeOrder order_;
   std::ostream& err_;
-  Progress& progress_;
+  Progress progress_;
+  std::string permit_limit_;
   std::string reason_;
   std::string keys_used_;
   Position position_;
+  std::uint64_t records_ = 0;
   std::uint64_t unreadable_ = 0;
   bool is_damaged_ = false;
   /// The most records of a file with far later times in a row that the merge does not believe.

@@ -9,6 +9,8 @@
 #include <filesystem>
 #include <system_error>
 
+#include "core/exit_status.h"
+#include "replay/run_command.h"
 #include "replay/text.h"
 
 namespace sluice::replay {
@@ -20,10 +22,19 @@ bool read_status(const Input& input, struct stat& status) {
                            : stat(input.path.c_str(), &status) == 0;
 }
 
-}  // namespace
-
-std::string why_not(int error) {
-  return std::generic_category().message(error);
+/// The key template that the user gave, if any. Throws ReplayError if it is wrong or fits no file
+/// of this format.
+std::optional<KeyTemplate> read_key(const std::optional<std::string>& key, Format format) {
+  if (!key) return std::nullopt;
+  try {
+    KeyTemplate made(*key);
+    if (format == Format::kCommon || format == Format::kCombined) {
+      made.bind(*make_log_reader(format));
+    }
+    return made;
+  } catch (const std::invalid_argument& error) {
+    throw ReplayError(kMisused, std::string("--key: ") + error.what());
+  }
 }
 
 std::vector<Input> find_inputs(const std::vector<std::string>& files) {
@@ -47,13 +58,17 @@ std::vector<Input> find_inputs(const std::vector<std::string>& files) {
   return inputs;
 }
 
-std::uint64_t total_bytes(const std::vector<Input>& inputs) {
-  std::uint64_t total = 0;
-  for (const Input& input : inputs) {
-    if (input.bytes == 0) return 0;
-    total += input.bytes;
-  }
-  return total;
+}  // namespace
+
+std::string why_not(int error) {
+  return std::generic_category().message(error);
+}
+
+Logs find_logs(const LogOptions& options) {
+  return {.key = read_key(options.key, options.format),
+          .inputs = find_inputs(options.files),
+          .format = options.format,
+          .is_strict = options.is_strict};
 }
 
 int open_input(const Input& input) {
@@ -84,19 +99,6 @@ bool is_one_file(const std::string& a, const std::string& b) {
   };
   const auto path_a = whole(a);
   return !error && path_a == whole(b) && !error;
-}
-
-std::optional<KeyTemplate> read_key(const std::optional<std::string>& key, Format format) {
-  if (!key) return std::nullopt;
-  try {
-    KeyTemplate made(*key);
-    if (format == Format::kCommon || format == Format::kCombined) {
-      made.bind(*make_log_reader(format));
-    }
-    return made;
-  } catch (const std::invalid_argument& error) {
-    throw ReplayError(kMisused, std::string("--key: ") + error.what());
-  }
 }
 
 }  // namespace sluice::replay

@@ -32,13 +32,13 @@ void write_most_denied(JsonWriter& json, const LimitSummary& limit) {
   });
 }
 
-void write_report(JsonWriter& json, const Summary& summary, const ReportContext& context) {
+void write_report(JsonWriter& json, const Summary& summary, const LogSummary& log) {
   json.open('{');
-  json.add("key", context.key);
+  json.add("key", log.key);
   json.add("requests", summary.requests);
-  json.add("unreadable_lines", context.unreadable);
-  json.add("late_requests", context.late);
-  json.add("most_late_ns", context.most_late_ns);
+  json.add("unreadable_lines", log.unreadable);
+  json.add("late_requests", log.late);
+  json.add("most_late_ns", log.most_late_ns);
   if (summary.requests == 0) {
     json.add("first_ns", nullptr);
     json.add("last_ns", nullptr);
@@ -51,9 +51,9 @@ void write_report(JsonWriter& json, const Summary& summary, const ReportContext&
   json.close('}');
 }
 
-std::string json_report(const Summary& summary, const ReportContext& context) {
+std::string json_report(const Summary& summary, const LogSummary& log) {
   JsonWriter json(JsonWriter::Layout::kIndented);
-  write_report(json, summary, context);
+  write_report(json, summary, log);
   return std::move(json).text() + '\n';
 }
 

@@ -68,9 +68,9 @@ class Page {
     json.open('{');
     json.add("command", contents_.command);
     json.name("report");
-    ReportContext context = contents_.context;
-    context.key = printable(context.key, kTypedColumns);
-    write_report(json, summary_, context);
+    LogSummary log = contents_.log;
+    log.key = printable(log.key, kTypedColumns);
+    write_report(json, summary_, log);
     json.open("shares", '[');
     for (std::size_t limit = 0; limit < limits_; ++limit) {
       json.add_numbers(contents_.tally.shares(limit), [](std::uint64_t keys) { return keys; });

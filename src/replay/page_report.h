@@ -17,7 +17,7 @@ struct PageContents {
   const Tally& tally;
   const Charts& charts;
   const Sweep& sweep;
-  const ReportContext& context;
+  const LogSummary& log;
   /// The command that made the report: see command_line().
   std::string command;
 };

@@ -38,7 +38,7 @@ class Collected {
     const std::string page = page_report({.tally = tally_,
                                           .charts = charts_,
                                           .sweep = sweep_,
-                                          .context = context_,
+                                          .log = log_,
                                           .command = "sluice replay"});
     EXPECT_LE(page.size(), kMaxPageBytes);
     constexpr std::string_view kBegin = R"(id="data">)";
@@ -54,7 +54,7 @@ class Collected {
   }
 
   std::size_t limits_;
-  ReportContext context_{.key = "{ip}"};
+  LogSummary log_{.key = "{ip}"};
   Tally tally_;
   Charts charts_;
   Sweep sweep_;

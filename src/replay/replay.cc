@@ -2,9 +2,9 @@
 
 #include <memory>
 #include <optional>
-#include <ostream>
 
 #include "algorithms/limit_definition.h"
+#include "core/exit_status.h"
 #include "replay/charts.h"
 #include "replay/command_line.h"
 #include "replay/feed.h"
@@ -12,17 +12,16 @@
 #include "replay/judge.h"
 #include "replay/output_file.h"
 #include "replay/page_report.h"
-#include "replay/progress.h"
 #include "replay/report.h"
 #include "replay/sweep.h"
 #include "replay/text.h"
 #include "replay/text_plot.h"
-#include "replay/time_order.h"
 #include "stores/stores.h"
 
 namespace sluice::replay {
 namespace {
 
+constexpr std::string_view kCommand = "sluice replay";
 constexpr std::size_t kTitleColumns = 100;
 
 std::vector<NamedLimit> read_limits(const std::vector<std::string>& expressions) {
@@ -87,16 +86,6 @@ void refuse_one_file(const ReplayOptions& options) {
       kMisused, "--html: " + printable(options.html, kTypedColumns) + " is also for the decisions");
 }
 
-/// Says how many requests could not be put into the order of time.
-void warn_of_late(const TimeOrder& order, std::ostream& err) {
-  if (order.late() == 0) return;
-  err << "sluice replay: " << count_of(order.late(), "request")
-      << (order.late() == 1 ? " comes" : " come") << " too late, by up to "
-      << format_duration(order.most_late_ns())
-      << ": too many later ones were read before, and limits take late requests for bursts; sort "
-         "the lines of each file by time first\n";
-}
-
 std::shared_ptr<Store> open_virtual_store(const std::string& url) {
   try {
     return open_bare_store(url, {.virtual_time = true});
@@ -105,109 +94,77 @@ std::shared_ptr<Store> open_virtual_store(const std::string& url) {
   }
 }
 
-void print(const std::string& text, std::ostream& out) {
-  if (!(out << text << std::flush)) {
-    throw ReplayError(kFailed, "the summary cannot be written");
-  }
-}
-
 /// Writes the page, if there is one, and the summary.
 void report(const ReplayOptions& options, const Streams& streams, const Tally& tally,
-            const Feed& feed, const TimeOrder& order, const Charts* charts,
-            const std::optional<PageOutput>& page) {
+            const LogSummary& log, const Charts* charts, const std::optional<PageOutput>& page) {
   const Summary summary = tally.summary();
-  if (summary.requests == 0 && feed.unreadable() > 0) {
-    throw ReplayError(kFailed, "not one line of the input could be read");
-  }
-  const ReportContext context{.key = feed.keys_used(),
-                              .unreadable = feed.unreadable(),
-                              .late = order.late(),
-                              .most_late_ns = order.most_late_ns()};
   if (page) {
     write_page(*page->file, options.html,
                page_report({.tally = tally,
                             .charts = *charts,
                             .sweep = page->sweep,
-                            .context = context,
+                            .log = log,
                             .command = command_line(options)}));
   }
   const bool is_taken = options.decisions == "-" || options.html == "-";
-  std::string text = options.is_json ? json_report(summary, context)
-                                     : table_report(summary, context, streams.is_coloured);
+  std::string text =
+      options.is_json ? json_report(summary, log) : table_report(summary, log, streams.is_coloured);
   if (options.has_plot) {
     for (std::size_t i = 0; i < summary.limits.size(); ++i) {
       text += text_plot(printable(summary.limits[i].expression, kTitleColumns),
                         denied_over_time(*charts, i), streams.is_coloured);
     }
   }
-  print(text, is_taken ? streams.err : streams.out);
+  print("the summary", text, is_taken ? streams.err : streams.out);
+}
+
+/// The first limit that lends permits, for messages; empty if there is none.
+std::string first_permit_limit(const std::vector<NamedLimit>& limits) {
+  for (const NamedLimit& named : limits) {
+    if (lends(named.limit.definition())) return printable(named.expression, kTypedColumns);
+  }
+  return "";
 }
 
 int replay_all(const ReplayOptions& options, const Streams& streams) {
   std::vector<NamedLimit> limits = read_limits(options.limits);
   for (const NamedLimit& named : limits) {
     const std::string warning = named.limit.warning();
-    if (!warning.empty()) streams.err << "sluice replay: " << warning << '\n';
+    if (!warning.empty()) streams.err << kCommand << ": " << warning << '\n';
   }
-  FeedOptions feed_options{.command = "sluice replay",
-                           .key = read_key(options.key, options.format),
-                           .format = options.format,
-                           .is_strict = options.is_strict};
-  for (const NamedLimit& named : limits) {
-    if (!lends(named.limit.definition())) continue;
-    feed_options.permit_limit = printable(named.expression, kTypedColumns);
-    break;
-  }
+  const std::string permit_limit = first_permit_limit(limits);
   const auto charts = make_charts(options, limits.size());
   auto store = open_virtual_store(options.store);
-  const std::vector<Input> inputs = find_inputs(options.files);
+  const Logs logs = find_logs(options.log);
   refuse_one_file(options);
-  const auto decisions = open_output("--decisions", "the decisions", options.decisions, inputs);
+  const auto decisions =
+      open_output("--decisions", "the decisions", options.decisions, logs.inputs);
   refuse_one_file(options);  // A link may have led to a file that is there only now.
   const auto writer = decisions ? std::make_unique<DecisionWriter>(*decisions) : nullptr;
-  auto page = open_page(options, limits, inputs);
-  Progress progress(streams.progress_descriptor, total_bytes(inputs));
+  auto page = open_page(options, limits, logs.inputs);
   Judge judge(
       std::move(store), std::move(limits),
       {.writer = writer.get(), .charts = charts.get(), .sweep = page ? &page->sweep : nullptr});
-  TimeOrder order(judge);
-  Feed feed(std::move(feed_options), order, streams.err, progress);
+  Feed feed(kCommand, logs, judge, streams);
+  feed.warn_of_cost(permit_limit);
   try {
-    try {
-      feed.read(inputs);
-    } catch (const ReplayError&) {
-      order.flush();  // The requests up to here are decided.
-      throw;
-    }
-    order.flush();
+    feed.read();
   } catch (const std::exception&) {
     if (writer) writer->finish();  // With the decisions that were made.
-    progress.clear();
-    warn_of_late(order, streams.err);
+    feed.warn_of_late();
     throw;
   }
   if (writer) writer->finish();
-  progress.clear();
-  report(options, streams, judge.tally(), feed, order, charts.get(), page);
-  warn_of_late(order, streams.err);
-  return feed.is_damaged() ? kFailed : 0;
+  const LogSummary log = feed.summary();
+  report(options, streams, judge.tally(), log, charts.get(), page);
+  feed.warn_of_late();
+  return log.is_damaged ? kFailed : 0;
 }
 
 }  // namespace
 
 int run_replay(const ReplayOptions& options, const Streams& streams) {
-  int status = kFailed;
-  std::string sentence;
-  try {
-    status = replay_all(options, streams);
-  } catch (const ReplayError& error) {
-    status = error.status();
-    sentence = error.what();
-  } catch (const std::exception& error) {
-    sentence = error.what();
-  }
-  if (!sentence.empty()) streams.err << "sluice replay: " << sentence << '\n' << std::flush;
-  return status;
+  return run_command(kCommand, streams.err, [&] { return replay_all(options, streams); });
 }
 
 }  // namespace sluice::replay

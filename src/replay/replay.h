@@ -1,6 +1,7 @@
 #pragma once
 
 #include "replay/replay_options.h"
+#include "replay/run_command.h"
 
 namespace sluice::replay {
 

@@ -20,8 +20,8 @@ constexpr std::size_t kMinuteCharacters = 16;
 
 class Table {
  public:
-  Table(const Summary& summary, const ReportContext& context, bool is_coloured)
-      : summary_(summary), context_(context), is_coloured_(is_coloured) {}
+  Table(const Summary& summary, const LogSummary& log, bool is_coloured)
+      : summary_(summary), log_(log), is_coloured_(is_coloured) {}
 
   std::string text() && {
     overview();
@@ -43,10 +43,10 @@ class Table {
       text += ", " + utc_second(summary_.first_ns) + " to " + utc_second(summary_.last_ns) + " UTC";
     }
     line(text);
-    text = "key " + printable(context_.key, kColumns - 4);
-    if (!context_.key.empty()) line(text);
-    if (context_.unreadable > 0) {
-      line(count_of(context_.unreadable, "line") + " could not be read");
+    text = "key " + printable(log_.key, kColumns - 4);
+    if (!log_.key.empty()) line(text);
+    if (log_.unreadable > 0) {
+      line(count_of(log_.unreadable, "line") + " could not be read");
     }
   }
 
@@ -111,15 +111,15 @@ class Table {
   }
 
   const Summary& summary_;
-  const ReportContext& context_;
+  const LogSummary& log_;
   bool is_coloured_;
   std::string out_;
 };
 
 }  // namespace
 
-std::string table_report(const Summary& summary, const ReportContext& context, bool is_coloured) {
-  return Table(summary, context, is_coloured).text();
+std::string table_report(const Summary& summary, const LogSummary& log, bool is_coloured) {
+  return Table(summary, log, is_coloured).text();
 }
 
 }  // namespace sluice::replay
