@@ -5,13 +5,6 @@ import { duration, grouped, percent, plural, utcSecond } from "../common/format"
 import { Advice, Shares } from "./data";
 
 const SHARES: (keyof Shares)[] = ["5%", "1%", "0.1%"];
-const UNSEEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
-
-/** A text of the log, with its invisible characters made visible. */
-function safe(text: string): string {
-  return text.replace(UNSEEN, (found) => `\\u{${found.codePointAt(0)!.toString(16)}}`);
-}
-
 /** What stands for a limit where no limit would do. */
 const NONE = Number.MAX_SAFE_INTEGER;
 
@@ -33,7 +26,7 @@ function makeHead(advice: Advice): HTMLElement {
     lede.append(`, ${utcSecond(advice.first_ns / 1e6)} to ${utcSecond(advice.last_ns / 1e6)} UTC`);
   }
   const notes = make("p", {class: "muted small"});
-  if (advice.key !== "") notes.append("The key is ", make("code", {}, safe(advice.key)), ". ");
+  if (advice.key !== "") notes.append("The key is ", make("code", {}, advice.key), ". ");
   if (advice.unreadable_lines > 0) {
     notes.append(`${plural(advice.unreadable_lines, "line")} could not be read.`);
   }
@@ -99,11 +92,11 @@ function makeLimits(advice: Advice): HTMLElement {
 function makeHits(advice: Advice): HTMLElement {
   const text = (value: string, atLeast: number, requests: number) => make("td", {class: "text"},
       value === "" || atLeast * 10 < requests ? "" :
-        `${safe(value)} (${percent(atLeast, requests)})`);
+        `${value} (${percent(atLeast, requests)})`);
   const status = (name: string, count: number | null, requests: number) => count === null ?
     make("td", {class: "number"}, "-") : showNumber("td", name, count, percent(count, requests));
   const rows = advice.hit_first.map((hit) => make("tr", {},
-      make("th", {scope: "row"}, safe(hit.key)), number("needs", hit.needs),
+      make("th", {scope: "row"}, hit.key), number("needs", hit.needs),
       number("requests", hit.requests), number("denied", hit.denied),
       number("busiest_minute", hit.busiest_minute),
       status("status_4xx", hit.status_4xx, hit.requests),
