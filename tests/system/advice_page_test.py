@@ -27,12 +27,6 @@ class AdvicePage(PageTest):
         self.assertTrue(result.stdout.startswith("<!doctype html>"))
         self.assertEqual(result.stderr, sluice("advise", SAMPLE).stdout)
 
-    def test_a_page_does_not_replace_the_log(self):
-        log = self.write_file("log.csv", "time,key\n1,a\n")
-        result = sluice("advise", log, "--html", log)
-        self.assertEqual(result.returncode, 2)
-        self.assertIn("is also read and would be lost", result.stderr)
-
     def test_in_chromium(self):
         self.expect_advice_in_chromium(*self.advise(SAMPLE))
 
