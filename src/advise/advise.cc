@@ -32,13 +32,13 @@ Advice shortened(Advice advice) {
 int advise_all(const AdviseOptions& options, const replay::Streams& streams) {
   const replay::Logs logs = replay::find_logs(options.log);
   const auto page = replay::open_output("--html", "the page", options.html, logs.inputs);
+  if (page) page->clear();
   Traffic traffic(options.max_bytes);
   replay::Feed feed(kCommand, logs, traffic, streams);
   feed.read();
   const Advice advice = make_advice(traffic, feed.summary());
   if (page) {
-    write_page(*page, options.html,
-               pages::filled(pages::advice_page(), advice_json(shortened(advice))));
+    write_page(*page, pages::filled(pages::advice_page(), advice_json(shortened(advice))));
   }
   const std::string text =
       options.is_json

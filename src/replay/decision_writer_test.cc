@@ -35,7 +35,7 @@ TEST(DecisionWriter, APageThatFailsEmptiesNoOtherFile) {
   const servers::TemporaryFolder directory;
   const std::string path = directory.write("page", "another's");
   OutputFile file(open("/dev/full", O_WRONLY | O_CLOEXEC), "the page", path);
-  EXPECT_THROW(write_page(file, path, "text"), std::runtime_error);
+  EXPECT_THROW(write_page(file, "text"), std::runtime_error);
   EXPECT_EQ(std::filesystem::file_size(path), 9U);
 }
 

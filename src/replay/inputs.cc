@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <filesystem>
 #include <system_error>
 
 #include "core/exit_status.h"
@@ -84,21 +83,6 @@ bool is_read(const struct stat& file, const std::vector<Input>& inputs) {
     return read_status(input, status) && status.st_dev == file.st_dev &&
            status.st_ino == file.st_ino;
   });
-}
-
-bool is_one_file(const std::string& a, const std::string& b) {
-  if (a.empty() || b.empty()) return false;
-  if (a == b) return true;
-  if (a == "-" || b == "-") return false;
-  std::error_code error;
-  if (std::filesystem::equivalent(a, b, error)) return true;
-  // A file that is not there yet is known only by its path, of which weakly_canonical() leaves a
-  // relative one as it is.
-  const auto whole = [&](const std::string& path) {
-    return std::filesystem::weakly_canonical(std::filesystem::absolute(path, error), error);
-  };
-  const auto path_a = whole(a);
-  return !error && path_a == whole(b) && !error;
 }
 
 }  // namespace sluice::replay

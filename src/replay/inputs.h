@@ -40,10 +40,6 @@ int open_input(const Input& input);
 /// Whether the file with this status is one of the inputs.
 bool is_read(const struct stat& file, const std::vector<Input>& inputs);
 
-/// Whether two paths lead to one file, which may not exist yet: they are the same, or different
-/// ones, or by links. An empty path is no file; "-" equals only "-".
-bool is_one_file(const std::string& a, const std::string& b);
-
 /// The system's words for an errno.
 std::string why_not(int error);
 

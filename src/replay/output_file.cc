@@ -9,6 +9,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "core/exit_status.h"
+#include "replay/run_command.h"
 #include "replay/text.h"
 
 namespace sluice::replay {
@@ -16,18 +18,22 @@ namespace {
 
 constexpr mode_t kOutputMode = 0666;
 
-/// Whether standard output writes to the file with this status, where the summary would lie over
-/// what is written by another descriptor. Into a device (/dev/null, a terminal) both may write.
-bool is_standard_output(const struct stat& file) {
-  struct stat status {};
-  return fstat(STDOUT_FILENO, &status) == 0 && !S_ISCHR(status.st_mode) &&
-         status.st_dev == file.st_dev && status.st_ino == file.st_ino;
+/// Whether two open descriptors are of one file. Into a device (/dev/null, a terminal) both may
+/// write.
+bool is_one_file(int a, int b) {
+  struct stat one {};
+  struct stat two {};
+  return fstat(a, &one) == 0 && fstat(b, &two) == 0 && !S_ISCHR(one.st_mode) &&
+         one.st_dev == two.st_dev && one.st_ino == two.st_ino;
 }
 
 }  // namespace
 
-OutputFile::OutputFile(int descriptor, std::string contents, std::string name)
-    : descriptor_(descriptor), contents_(std::move(contents)), name_(std::move(name)) {}
+OutputFile::OutputFile(int descriptor, std::string contents, std::string name, bool is_standard)
+    : descriptor_(descriptor),
+      contents_(std::move(contents)),
+      name_(std::move(name)),
+      is_standard_(is_standard) {}
 
 OutputFile::~OutputFile() {
   close(descriptor_);
@@ -53,7 +59,12 @@ void OutputFile::finish() {
 }
 
 void OutputFile::clear() {
+  if (is_standard_) return;
   if (::ftruncate(descriptor_, 0) != 0) return;  // Nothing better can be done.
+}
+
+bool OutputFile::is_same(const OutputFile& other) const {
+  return (is_standard_ && other.is_standard_) || is_one_file(descriptor_, other.descriptor_);
 }
 
 void OutputFile::fail(int error) const {
@@ -61,33 +72,36 @@ void OutputFile::fail(int error) const {
 }
 
 std::unique_ptr<OutputFile> open_output(std::string_view option, std::string_view contents,
-                                        const std::string& path, const std::vector<Input>& inputs) {
+                                        const std::string& path, const std::vector<Input>& inputs,
+                                        const OutputFile* other) {
   if (path.empty()) return nullptr;
-  const std::string label = std::string(option) + ": ";
   const bool is_standard = path == "-";
   const std::string name = is_standard ? "standard output" : printable(path, kTypedColumns);
+  const std::string label = std::string(option) + ": " + name;
+  const int descriptor = is_standard
+                             ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0)
+                             : open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, kOutputMode);
+  if (descriptor < 0) throw ReplayError(kFailed, label + ": " + why_not(errno));
+  auto file = std::make_unique<OutputFile>(descriptor, std::string(contents), name, is_standard);
   struct stat status {};
-  const bool is_there =
-      (is_standard ? fstat(STDOUT_FILENO, &status) : stat(path.c_str(), &status)) == 0;
-  if (is_there && S_ISREG(status.st_mode) && is_read(status, inputs)) {
-    throw ReplayError(kMisused, label + name + " is also read and would be lost");
+  if (fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode) && is_read(status, inputs)) {
+    throw ReplayError(kMisused, label + " is also read and would be lost");
   }
-  if (is_there && !is_standard && is_standard_output(status)) {
-    throw ReplayError(kMisused, label + name + " is also standard output, whose name is -");
+  if (!is_standard && is_one_file(descriptor, STDOUT_FILENO)) {
+    throw ReplayError(kMisused, label + " is also standard output, whose name is -");
   }
-  const int descriptor =
-      is_standard ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0)
-                  : open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kOutputMode);
-  if (descriptor < 0) throw ReplayError(kFailed, label + name + ": " + why_not(errno));
-  return std::make_unique<OutputFile>(descriptor, std::string(contents), name);
+  if (other != nullptr && file->is_same(*other)) {
+    throw ReplayError(kMisused, label + " is also for " + other->contents());
+  }
+  return file;
 }
 
-void write_page(OutputFile& file, const std::string& path, std::string_view page) {
+void write_page(OutputFile& file, std::string_view page) {
   try {
     file.write(page);
     file.finish();
   } catch (const std::runtime_error&) {
-    if (path != "-") file.clear();
+    file.clear();
     throw;
   }
 }

@@ -13,8 +13,8 @@ namespace sluice::replay {
 class OutputFile {
  public:
   /// Takes ownership of the open descriptor. `contents` ("the decisions") and `name` are used in
-  /// error messages.
-  OutputFile(int descriptor, std::string contents, std::string name);
+  /// error messages; `is_standard` says that it is a copy of standard output's.
+  OutputFile(int descriptor, std::string contents, std::string name, bool is_standard = false);
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
@@ -26,8 +26,15 @@ class OutputFile {
   /// write().
   void finish();
 
-  /// Removes all that is in the file, if that is possible.
+  /// Removes all that is in the file, if that is possible, but not what others have written to
+  /// standard output.
   void clear();
+
+  /// Whether the other one writes to the same place. Into a device (/dev/null, a terminal) both may
+  /// write, unless they are standard output.
+  bool is_same(const OutputFile& other) const;
+
+  const std::string& contents() const { return contents_; }
 
  private:
   [[noreturn]] void fail(int error) const;
@@ -35,16 +42,19 @@ class OutputFile {
   int descriptor_;
   std::string contents_;
   std::string name_;
+  bool is_standard_;
 };
 
-/// Creates or empties the file that an option names, "-" is standard output; null if it names none.
-/// `contents` is used as in OutputFile. Throws ReplayError, also if the file is an input, or if
-/// standard output is redirected to it: the summary would lie over it.
+/// Opens or creates the file that an option names, "-" is standard output; null if it names none.
+/// Does not empty it: see clear(). `contents` is used as in OutputFile. Throws ReplayError, also if
+/// the file is an input, or the `other` output, if there is one, or if standard output is
+/// redirected to it: the summary would lie over it.
 std::unique_ptr<OutputFile> open_output(std::string_view option, std::string_view contents,
-                                        const std::string& path, const std::vector<Input>& inputs);
+                                        const std::string& path, const std::vector<Input>& inputs,
+                                        const OutputFile* other = nullptr);
 
-/// Writes a page to the file, which open_output() has opened for this path. If that fails, it
-/// throws as OutputFile, and no part of the page is left in the file.
-void write_page(OutputFile& file, const std::string& path, std::string_view page);
+/// Writes a page to the file. If that fails, it throws as OutputFile, and no part of the page is
+/// left in the file.
+void write_page(OutputFile& file, std::string_view page);
 
 }  // namespace sluice::replay

@@ -72,18 +72,12 @@ struct PageOutput {
 
 std::optional<PageOutput> open_page(const ReplayOptions& options,
                                     const std::vector<NamedLimit>& limits,
-                                    const std::vector<Input>& inputs) {
-  auto file = open_output("--html", "the page", options.html, inputs);
+                                    const std::vector<Input>& inputs, const OutputFile* decisions) {
+  auto file = open_output("--html", "the page", options.html, inputs, decisions);
   if (!file) return std::nullopt;
   std::vector<Limit> swept;
   for (const NamedLimit& named : limits) swept.push_back(named.limit);
   return PageOutput{.file = std::move(file), .sweep = Sweep(swept)};
-}
-
-void refuse_one_file(const ReplayOptions& options) {
-  if (!is_one_file(options.html, options.decisions)) return;
-  throw ReplayError(
-      kMisused, "--html: " + printable(options.html, kTypedColumns) + " is also for the decisions");
 }
 
 std::shared_ptr<Store> open_virtual_store(const std::string& url) {
@@ -99,12 +93,11 @@ void report(const ReplayOptions& options, const Streams& streams, const Tally& t
             const LogSummary& log, const Charts* charts, const std::optional<PageOutput>& page) {
   const Summary summary = tally.summary();
   if (page) {
-    write_page(*page->file, options.html,
-               page_report({.tally = tally,
-                            .charts = *charts,
-                            .sweep = page->sweep,
-                            .log = log,
-                            .command = command_line(options)}));
+    write_page(*page->file, page_report({.tally = tally,
+                                         .charts = *charts,
+                                         .sweep = page->sweep,
+                                         .log = log,
+                                         .command = command_line(options)}));
   }
   const bool is_taken = options.decisions == "-" || options.html == "-";
   std::string text =
@@ -136,12 +129,12 @@ int replay_all(const ReplayOptions& options, const Streams& streams) {
   const auto charts = make_charts(options, limits.size());
   auto store = open_virtual_store(options.store);
   const Logs logs = find_logs(options.log);
-  refuse_one_file(options);
   const auto decisions =
       open_output("--decisions", "the decisions", options.decisions, logs.inputs);
-  refuse_one_file(options);  // A link may have led to a file that is there only now.
+  auto page = open_page(options, limits, logs.inputs, decisions.get());
+  if (decisions) decisions->clear();
+  if (page) page->file->clear();
   const auto writer = decisions ? std::make_unique<DecisionWriter>(*decisions) : nullptr;
-  auto page = open_page(options, limits, logs.inputs);
   Judge judge(
       std::move(store), std::move(limits),
       {.writer = writer.get(), .charts = charts.get(), .sweep = page ? &page->sweep : nullptr});
