@@ -61,9 +61,9 @@ TEST(Traffic, ASampleIsUnbiasedByKey) {
 
 // Their memory is that of the requests that are not peeks.
 TEST(Traffic, KeysThatAlsoPeekBecomeASampleAsOthersDo) {
-  constexpr int kKeys = 300;
+  constexpr int kKeys = 75;
   const auto becomes_sample = [](bool peeks) {
-    Traffic traffic(kSmall);
+    Traffic traffic(kSmall / 4);
     for (int round = 0; round < 300; ++round) {
       for (int i = 0; i < kKeys; ++i) {
         const std::string key = "key" + std::to_string(i);
@@ -80,7 +80,7 @@ TEST(Traffic, KeysThatAlsoPeekBecomeASampleAsOthersDo) {
 
 TEST(Traffic, ABusyKeyIsKeptWithAnyHash) {
   Traffic traffic(kSmall);
-  for (int i = 0; i < 60'000; ++i) {
+  for (int i = 0; i < 33'000; ++i) {
     const Instant now = kStart + i * kSecondNs / 1'000;
     add(traffic, "key" + std::to_string(i), now);
     if (i < 30'000) continue;
@@ -92,7 +92,7 @@ TEST(Traffic, ABusyKeyIsKeptWithAnyHash) {
     if (each.key->key.size() > 1) continue;
     ++found;
     EXPECT_EQ(each.weight, 1U);
-    EXPECT_GT(each.key->requests, 28'000U);
+    EXPECT_GE(each.key->requests, 2'000U);
   }
   EXPECT_EQ(found, 4U);
 }

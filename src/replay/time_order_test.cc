@@ -131,10 +131,10 @@ TEST_F(TimeOrderTest, ALateRecordIsPassedOnAndCounted) {
 TEST_F(TimeOrderTest, LongKeysAreNotAllKept) {
   const std::string key(TimeOrder::kMaxTextBytes / 4, 'x');
   TimeOrder order(sink_);
-  for (int i = 0; i < 8; ++i) add(order, i, key);
-  EXPECT_GE(sink_.times.size(), 4U);
+  for (int i = 0; i < 4; ++i) add(order, i, key);
+  EXPECT_GE(sink_.times.size(), 2U);
   order.flush();
-  EXPECT_EQ(sink_.times.size(), 8U);
+  EXPECT_EQ(sink_.times.size(), 4U);
 }
 
 }  // namespace
