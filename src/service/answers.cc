@@ -94,20 +94,21 @@ void Answers::write_together(ReplyWriter& writer, OutcomeCounters& counters,
     output += other_replies;
     return;
   }
-  if (!is_final(slots[0], whole.source)) {
-    writer.write_unavailable(slots[0], error, output);
-  } else {
+  const bool is_made = is_final(slots[0], whole.source);
+  if (is_made) {
     writer.write_together(slots[0], whole, parts, output);
+  } else {
+    writer.write_unavailable(slots[0], error, output);
   }
   output += other_replies;
   for (std::size_t i = 0; i < slots.size(); ++i) {
     if (!slots[i].is_counted) continue;
-    // For a limit in a dry run, its own decision is counted, not that of the whole, which another
-    // limit may have denied.
-    const bool is_own = slots[i].is_dry_run && slots.size() > 1;
-    Decision counted = is_own ? parts[i] : whole;
-    if (!slots[i].is_dry_run) counted.would_deny = false;
-    counters.add(slots[i].limit, counted);
+    // Each of several limits counts its own decision.
+    const bool denies_all = !whole.allowed && i == whole.binding;
+    const Decision& own = slots.size() == 1 || !is_made || denies_all ? whole : parts[i];
+    // What another limit denies, this one has not admitted.
+    if (!whole.allowed && outcome_of(own) == Outcome::kAllowed) continue;
+    counters.add(slots[i].limit, own);
   }
 }
 

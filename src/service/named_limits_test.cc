@@ -324,6 +324,20 @@ TEST_P(NamedLimitsTest, TogetherADenialIsAmongTheKeysDeniedMost) {
   EXPECT_THAT(context->top("api", 9), IsEmpty());
 }
 
+TEST_P(NamedLimitsTest, TogetherEachLimitCountsItsOwnDecision) {
+  ask_together({{"login", "a", 6}, {"api", "b"}});
+  ask_together({{"login", "a"}, {"api", "banned:eve"}});
+  EXPECT_THAT(context->outcomes(), ElementsAre(OutcomeCount{"api", false, Source::kOverride, 1},
+                                               OutcomeCount{"login", false, Source::kStore, 1}));
+  ask_together({{"login", "a"}, {"api", "b"}});
+  take_away(*store);
+  ask_together({{"login", "a"}, {"api", "b"}});
+  for (const std::string limit : {"api", "login"}) {
+    EXPECT_THAT(context->outcomes(), Contains(OutcomeCount{limit, true, Source::kStore, 1}));
+    EXPECT_THAT(context->outcomes(), Contains(OutcomeCount{limit, false, Source::kUnavailable, 1}));
+  }
+}
+
 TEST_P(NamedLimitsTest, TogetherSaysWhatGoesWrong) {
   take_away(*store);
   ask_together({{"trial", "a"}, {"login", "a"}});
