@@ -162,6 +162,20 @@ TEST_F(AuthTest, MakesNoKeyFromAHeaderThatIsThereTwice) {
   EXPECT_EQ(key_of(target, "A: 1\r\nX-Api-Key: a\r\nA: 2\r\n"), "a");
 }
 
+// One is of the proxy's client, if the proxy adds its own and leaves that.
+TEST_F(AuthTest, MakesNoKeyFromAHeaderOfProxiesThatIsThereTwice) {
+  for (const std::string kind : {"X-Forwarded-", "X-Original-"}) {
+    for (const std::string name : {"Method", "Host", "Uri"}) {
+      const std::string headers = kind + name + ": /a\r\n" + kind + name + ": /b\r\n";
+      const Reply reply =
+          connection.ask_one(get("/auth?limit=api&key={method}{host}{path}", headers));
+      EXPECT_EQ(reply.status, 400) << headers;
+      EXPECT_THAT(reply.body, HasSubstr(kind + name + "\\\" is there twice"));
+    }
+  }
+  EXPECT_TRUE(store->asked.empty());
+}
+
 TEST_F(AuthTest, ReadsOnlyTheParameterThatTheKeyNames) {
   const std::string target = "/auth?limit=api&key={query:user}";
   const auto original = [](const std::string& uri) { return "X-Forwarded-Uri: " + uri + "\r\n"; };

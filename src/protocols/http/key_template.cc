@@ -58,7 +58,7 @@ std::string_view OriginalRequest::forwarded(std::string_view name,
   const Message& message = context_.message;
   const bool is_forwarded =
       std::ranges::any_of(kForwarded, [&](auto field) { return message.has_field(field); });
-  return message.field(is_forwarded ? name : other_name);
+  return message.only_field(is_forwarded ? name : other_name);
 }
 
 std::string_view OriginalRequest::uri() const {
