@@ -317,6 +317,10 @@ TEST_F(AuthTest, NamesWhatIsWrong) {
   EXPECT_THAT(bad("limit=api&key={ip"), HasSubstr("brace without its other"));
   EXPECT_THAT(bad("limit=api&key=ip}"), HasSubstr("brace without its other"));
   EXPECT_THAT(bad("limit=api&key={header:}"), HasSubstr("no field {header:}"));
+  for (const std::string name : {"X+Key", "X-Key+", "X(Key)", "%C3%A4"}) {
+    EXPECT_THAT(bad("limit=api&key={header:" + name + "}"), HasSubstr("no header has the name"));
+    EXPECT_THAT(bad("limit=api&require=" + name), HasSubstr("no header has the name")) << name;
+  }
   std::string fields;
   for (int i = 0; i < 16; ++i) fields += "{method}";
   EXPECT_EQ(ask("limit=api&key=" + fields).status, 204);

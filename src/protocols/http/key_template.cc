@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/container/small_vector.hpp>
 
+#include "core/ascii.h"
 #include "core/normal_uri.h"
 #include "core/template_piece.h"
 #include "protocols/http/query.h"
@@ -13,15 +14,24 @@ namespace {
 constexpr std::string_view kHeader = "header:";
 constexpr std::string_view kQuery = "query:";
 
+bool is_header_name(std::string_view text) {
+  static constexpr std::string_view kOthers = "!#$%&'*+-.^_`|~";
+  return !text.empty() && std::ranges::all_of(text, [](char c) {
+    return is_letter_or_digit(c) || kOthers.find(c) != std::string_view::npos;
+  });
+}
+
 std::string unknown_field(std::string_view field) {
+  if (field.starts_with(kHeader) && field.size() > kHeader.size()) {
+    return "no header has the name \"" + std::string(field.substr(kHeader.size())) + "\"";
+  }
   return "the key has no field {" + std::string(field) +
          "}: there are {ip}, {header:Name}, {query:name}, {method}, {path} and {host}";
 }
 
 bool is_field(std::string_view field) {
-  for (const std::string_view kind : {kHeader, kQuery}) {
-    if (field.starts_with(kind)) return field.size() > kind.size();
-  }
+  if (field.starts_with(kHeader)) return is_header_name(field.substr(kHeader.size()));
+  if (field.starts_with(kQuery)) return field.size() > kQuery.size();
   return std::ranges::find(kPlainFields, field) != kPlainFields.end();
 }
 
