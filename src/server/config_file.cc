@@ -200,14 +200,27 @@ void read_headers(const YamlFile& file, const YamlMember& member, ServerOptions&
 
 std::string read_hash(const YamlFile& file, const YamlMember& member) {
   const std::string text = file.text(member, "sha256:…");
-  const std::string_view digits =
-      std::string_view(text).substr(std::min(text.size(), kHash.size()));
-  if (!text.starts_with(kHash) || digits.size() != kHashDigits ||
-      digits.find_first_not_of(kHexDigits) != std::string_view::npos) {
+  std::string digits = text.starts_with(kHash) ? text.substr(kHash.size()) : "";
+  std::ranges::transform(digits, digits.begin(), to_small);
+  if (digits.size() != kHashDigits || digits.find_first_not_of(kHexDigits) != std::string::npos) {
     file.fail_value(member,
                     "'token' must be sha256: and 64 hexadecimal digits, as sluice token prints it");
   }
-  return std::string(digits);
+  return digits;
+}
+
+// A subject in another form would be that of no certificate: openssl also prints "CN = gateway".
+std::string read_subject(const YamlFile& file, const YamlMember& member) {
+  const std::string text = file.text(member, "CN=gateway");
+  const std::size_t equals = std::min(text.find('='), text.size());
+  const std::string_view type = std::string_view(text).substr(0, equals);
+  const bool has_type = !type.empty() && std::ranges::all_of(type, [](char c) {
+    return is_letter_or_digit(c) || c == '.';
+  });
+  if (!has_type || equals == text.size() || text[equals + 1] == ' ') {
+    file.fail_value(member, "'certificate' must be a subject as RFC 2253 writes it: CN=gateway");
+  }
+  return text;
 }
 
 Roles read_roles(const YamlFile& file, const YamlMember& member) {
@@ -233,7 +246,7 @@ User read_user(const YamlFile& file, const YamlMember& item) {
     } else if (member.name == "token") {
       user.token_sha256 = read_hash(file, member);
     } else if (member.name == "certificate") {
-      user.certificate = file.text(member, "CN=gateway");
+      user.certificate = read_subject(file, member);
     } else {
       user.roles = read_roles(file, member);
     }

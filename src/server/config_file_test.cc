@@ -163,6 +163,12 @@ TEST(ConfigFile, PointsAtAWrongUser) {
             "f.yaml:1:9: a user has 'name' and 'token', or 'certificate'");
   EXPECT_EQ(mistake("users: [{certificate: CN=a}]"),
             "f.yaml:1:9: a user needs 'roles': check, admin, metrics");
+  for (const std::string subject : {"CN = a", "CN= a", "/CN=a", "subject: CN=a", "a", "=a"}) {
+    EXPECT_EQ(mistake("users: [{certificate: '" + subject + "', roles: check}]"),
+              "f.yaml:1:23: 'certificate' must be a subject as RFC 2253 writes it: CN=gateway")
+        << subject;
+  }
+  EXPECT_EQ(mistake("users: [{certificate: '2.5.4.3=#0C0161', roles: check}]"), "");
   EXPECT_EQ(mistake("users: [{certificate: CN=a, roles: [root]}]"),
             "f.yaml:1:37: a role is check, admin or metrics");
   EXPECT_EQ(
@@ -180,6 +186,9 @@ TEST(ConfigFile, TakesTheShortForms) {
   EXPECT_THAT(parse_config("listen: {resp: 127.0.0.1:6380}", "f.yaml").addresses.at("resp"),
               ElementsAre("127.0.0.1:6380"));
   EXPECT_THAT(parse_config("listen: {resp: []}", "f.yaml").addresses.at("resp"), IsEmpty());
+  const std::string user = "users: [{name: a, roles: check, token: \"sha256:";
+  EXPECT_EQ(parse_config(user + std::string(64, 'A') + "\"}]", "f.yaml").users[0].token_sha256,
+            std::string(64, 'a'));
   for (const std::string no : {"no", "false", "off"}) {
     EXPECT_FALSE(parse_config("expressions: " + no, "f.yaml").limits.expressions) << no;
   }
