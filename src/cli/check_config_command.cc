@@ -45,7 +45,7 @@ int run(const std::string& path, bool insecure) {
     }
     warn_of_options(options, listening,
                     [&](const LogEvent& warning) { say(path + ": " + warning.message); });
-    std::cout << path << ": " << options.file_summary << std::endl;
+    std::cout << path << ": " << summary_of(options) << std::endl;
   } catch (const ConfigError& error) {
     say(error.what());
     return kFailed;

@@ -308,32 +308,13 @@ constexpr std::array kRows = std::to_array<Row>({
     {"limits", read_named_limits},
 });
 
-std::string summary_of(const ServerOptions& options, const std::vector<YamlMember>& members) {
-  const auto has = [&](std::string_view name) {
-    return std::ranges::find(members, name, &YamlMember::name) != members.end();
-  };
-  std::string line = counted(options.limits.named.size(), "named limit");
-  if (!options.limits.expressions) line += ", no expressions";
-  if (!options.users.empty()) line += ", " + counted(options.users.size(), "user");
-  if (has("listen")) {
-    for (const auto& [protocol, addresses] : options.addresses) {
-      line += ", " + counted(addresses.size(), protocol + " listener");
-    }
-  }
-  if (has("snapshot")) line += ", a snapshot";
-  if (has("store")) line += ", store " + StoreUrl(options.store).text();
-  return line;
-}
-
 ServerOptions read_config(const YamlFile& file) {
   std::array<std::string_view, kRows.size()> names;
   std::ranges::transform(kRows, names.begin(), &Row::name);
   ServerOptions options;
-  const auto members = file.members(file.root(), "the file", names);
-  for (const YamlMember& member : members) {
+  for (const YamlMember& member : file.members(file.root(), "the file", names)) {
     std::ranges::find(kRows, member.name, &Row::name)->read(file, member, options);
   }
-  options.file_summary = summary_of(options, members);
   return options;
 }
 
@@ -345,6 +326,21 @@ ServerOptions parse_config(std::string_view yaml, const std::string& path) {
 
 ServerOptions read_config_file(const std::string& path) {
   return read_config(YamlFile::open(path));
+}
+
+std::string summary_of(const ServerOptions& options) {
+  const ServerOptions defaults;
+  std::string line = counted(options.limits.named.size(), "named limit");
+  if (!options.limits.expressions) line += ", no expressions";
+  if (!options.users.empty()) line += ", " + counted(options.users.size(), "user");
+  if (options.addresses != defaults.addresses) {
+    for (const auto& [protocol, addresses] : options.addresses) {
+      line += ", " + counted(addresses.size(), protocol + " listener");
+    }
+  }
+  if (!options.snapshot.file.empty()) line += ", a snapshot";
+  if (options.store != defaults.store) line += ", store " + StoreUrl(options.store).text();
+  return line;
 }
 
 }  // namespace sluice

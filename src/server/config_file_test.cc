@@ -59,7 +59,7 @@ limits:
   EXPECT_FALSE(config.limits.expressions);
   ASSERT_EQ(config.limits.named.size(), 2U);
   EXPECT_EQ(config.limits.named[1].limit.space(), "api");
-  EXPECT_EQ(config.file_summary,
+  EXPECT_EQ(summary_of(config),
             "2 named limits, no expressions, 2 resp listeners, a snapshot, store "
             "memory:?max_bytes=1073741824");
 }
@@ -69,7 +69,7 @@ TEST(ConfigFile, LeavesOpenWhatItDoesNotName) {
   EXPECT_EQ(config.addresses, default_addresses());
   EXPECT_EQ(config.store, "memory:");
   EXPECT_TRUE(config.limits.expressions);
-  EXPECT_EQ(config.file_summary, "1 named limit");
+  EXPECT_EQ(summary_of(config), "1 named limit");
   EXPECT_THAT(parse_config("drain: 0s", "f.yaml").limits.named, IsEmpty());
 }
 
@@ -146,7 +146,7 @@ TEST(ConfigFile, NamesTheUsers) {
                    "f.yaml");
   EXPECT_THAT(config.users, ElementsAre(User{"gateway", hash, "", kCheckRole},
                                         User{"", "", "CN=gateway", kAllRoles}));
-  EXPECT_EQ(config.file_summary, "0 named limits, 2 users");
+  EXPECT_EQ(summary_of(config), "0 named limits, 2 users");
 }
 
 TEST(ConfigFile, PointsAtAWrongUser) {
@@ -257,7 +257,7 @@ TEST(ConfigFile, PointsAtFilesThatCannotBeOpened) {
 TEST(ConfigFile, KeepsThePasswordOfAStoreFromItsMessages) {
   EXPECT_THAT(mistake("store: redis://user:secret@h?nonsense=1"),
               AllOf(HasSubstr("nonsense"), Not(HasSubstr("secret"))));
-  EXPECT_EQ(parse_config("store: redis://user:secret@h", "f.yaml").file_summary,
+  EXPECT_EQ(summary_of(parse_config("store: redis://user:secret@h", "f.yaml")),
             "0 named limits, store redis://user:***@h");
 }
 

@@ -56,8 +56,6 @@ struct ServerOptions {
   std::vector<User> users = {};
   /// Whether the file has `users` without any, of which Server warns.
   bool has_empty_users = false;
-  /// What the file holds, in one line; empty without a file.
-  std::string file_summary = {};
   ClientRules client_rules = {};
   /// Allows addresses that other machines can reach without users or certificates of the clients.
   bool insecure = false;

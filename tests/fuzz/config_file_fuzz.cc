@@ -15,7 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     for (const auto& limit : options.limits.named) {
       if (limit.limit.expression().empty()) std::abort();
     }
-    if (options.file_summary.find('\n') != std::string::npos) std::abort();
+    if (sluice::summary_of(options).find('\n') != std::string::npos) std::abort();
   } catch (const sluice::ConfigError& error) {
     if (!std::string_view(error.what()).starts_with("sluice.yaml:")) std::abort();
   }
