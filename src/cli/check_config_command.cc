@@ -27,7 +27,7 @@ Example:
 
 // On one line, whatever bytes the file has.
 void say(std::string_view sentence) {
-  std::cerr << "sluice: " << printable(sentence, std::string::npos) << '\n';
+  std::cerr << "sluice: " << printable_sentence(sentence) << '\n';
 }
 
 int run(const std::string& path, bool insecure) {

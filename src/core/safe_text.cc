@@ -74,6 +74,15 @@ std::string printable(std::string_view text, std::size_t columns) {
   return out;
 }
 
+std::string printable_sentence(std::string_view text) {
+  std::string out;
+  for (std::size_t end; (end = text.find('\\')) != std::string_view::npos;) {
+    out += printable(text.substr(0, end), std::string::npos) + '\\';
+    text.remove_prefix(end + 1);
+  }
+  return out + printable(text, std::string::npos);
+}
+
 std::string without_url(std::string_view text) {
   constexpr std::string_view kSlashes = "://";
   const std::size_t at = text.find(kSlashes);

@@ -10,6 +10,9 @@ namespace sluice {
 /// ones and bytes that are not UTF-8 become \xNN or \u{NNNN}, a backslash becomes two. Text longer
 /// than `columns` (each code point counts as one) is cut and ends with an ellipsis.
 std::string printable(std::string_view text, std::size_t columns);
+/// The same for a whole sentence, which may quote what printable() has returned: its backslashes
+/// stay single.
+std::string printable_sentence(std::string_view text);
 
 /// Whether the text is safe for a terminal: printable() changes only its backslashes and its
 /// length.

@@ -36,6 +36,12 @@ TEST(SafeText, PrintableCutsWithAnEllipsis) {
             "12…");
 }
 
+TEST(SafeText, ASentenceKeepsItsBackslashes) {
+  EXPECT_EQ(printable_sentence("'" + printable("\x1b\\", 40) + "' and \\\n\xff\\"),
+            R"('\x1b\\' and \\x0a\xff\)");
+  EXPECT_EQ(printable_sentence(""), "");
+}
+
 TEST(SafeText, WithoutTheUrlThatMayHaveAPassword) {
   EXPECT_EQ(without_url("--store=redis://:hunter2@h x"), "--store=redis://***");
   EXPECT_EQ(without_url("memory:"), "memory:");

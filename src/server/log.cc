@@ -83,7 +83,7 @@ std::ostream& unlocked_standard_error() {
 
 std::string log_line(const LogEvent& event, LogFormat format, Instant time) {
   if (format == LogFormat::kJson) return json_line(event, time);
-  return "sluice: " + printable(event.message, std::string::npos) + "\n";
+  return "sluice: " + printable_sentence(event.message) + "\n";
 }
 
 /// What the callers and the writing thread share. The thread may outlive the Log.

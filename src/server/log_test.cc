@@ -28,8 +28,9 @@ TEST(Log, JsonHasTheTimeTheLevelTheEventAndItsFields) {
 }
 
 TEST(Log, NoTextBeginsALineOfItsOwn) {
-  const LogEvent event{LogLevel::kInfo, "serving", "a\nsluice: b\x1b[2J\xff"};
-  EXPECT_EQ(log_line(event, LogFormat::kText, kTime), "sluice: a\\x0asluice: b\\x1b[2J\\xff\n");
+  const LogEvent event{LogLevel::kInfo, "serving", "a\nsluice: b\x1b[2J\xff '\\x0a'"};
+  EXPECT_EQ(log_line(event, LogFormat::kText, kTime),
+            "sluice: a\\x0asluice: b\\x1b[2J\\xff '\\x0a'\n");
 }
 
 /// Takes as many bytes as it has room for.
