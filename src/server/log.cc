@@ -16,6 +16,7 @@
 
 #include "core/number_text.h"
 #include "core/safe_text.h"
+#include "core/without_signals.h"
 
 namespace sluice {
 
@@ -149,8 +150,10 @@ void Log::Lines::add_loss() {
   waiting_bytes += waiting.back().size();
 }
 
-Log::Log(std::ostream& out)
-    : lines_(std::make_shared<Lines>(out)), writer_([lines = lines_] { lines->write_all(); }) {}
+Log::Log(std::ostream& out) : lines_(std::make_shared<Lines>(out)) {
+  const WithoutSignals without_signals;
+  writer_ = std::thread([lines = lines_] { lines->write_all(); });
+}
 
 Log::~Log() {
   const bool is_written = flush();

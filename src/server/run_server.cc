@@ -32,6 +32,15 @@ void end_on_signals() {
   for (const int number : {SIGTERM, SIGINT}) ::sigaction(number, &action, nullptr);
 }
 
+// From here on SIGHUP and SIGUSR1 wait until the process ends. When their handlers are gone, they
+// would end it before, by default. (No other thread receives signals.)
+void ignore_requests() {
+  sigset_t requests;
+  sigemptyset(&requests);
+  for (const int number : {SIGHUP, SIGUSR1}) sigaddset(&requests, number);
+  pthread_sigmask(SIG_BLOCK, &requests, nullptr);
+}
+
 // Writes a snapshot whenever the signal comes.
 void await_snapshot_signal(boost::asio::signal_set& signals, Server& server, Log& log) {
   signals.async_wait([&](const boost::system::error_code& error, int) {
@@ -170,6 +179,7 @@ bool run_server(const LoadOptions& load, const std::string& file, const std::sha
   signals.async_wait([&](const boost::system::error_code&, int) { context.stop(); });
   context.run();
   end_on_signals();
+  ignore_requests();
   notify_service_manager("STOPPING=1");
   const std::chrono::milliseconds drain = reloader.drain();
   log->write({LogLevel::kInfo,

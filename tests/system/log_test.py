@@ -271,7 +271,7 @@ class LogTest(SystemTest):
         os.close(reader)
         self.expect_service(server, address)
 
-    def test_a_reader_that_reads_nothing_does_not_hold_the_server_up(self):
+    def serve_into_a_full_pipe(self):
         reader, writer = os.pipe()
         self.addCleanup(os.close, reader)
         os.set_blocking(writer, False)
@@ -281,7 +281,20 @@ class LogTest(SystemTest):
         os.set_blocking(writer, True)
         server, address = self.serve_into(writer)
         server.await_listening(address)
-        self.expect_service(server, address)
+        return server, address
+
+    def test_a_reader_that_reads_nothing_does_not_hold_the_server_up(self):
+        self.expect_service(*self.serve_into_a_full_pipe())
+
+    def test_no_signal_changes_the_exit_status_while_the_log_ends(self):
+        """One that asks for a reload or a snapshot; the server waits for the log for some time."""
+        server, _ = self.serve_into_a_full_pipe()
+        server.signal(signal.SIGTERM)
+        while server.running():
+            server.signal(signal.SIGHUP)
+            server.signal(signal.SIGUSR1)
+            time.sleep(0.01)
+        self.assertEqual(server.wait(), 0)
 
     def test_the_options_win_over_the_file(self):
         file = self.write_file("sluice.yaml", "log: {format: json, level: error}\n")
