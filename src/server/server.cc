@@ -267,23 +267,25 @@ std::string Server::reload(const ServerOptions& options) {
   std::vector<Listening> listening = read_addresses(options, parts_->passed_sockets);
   refuse_pipes(listening);
   TlsServers tls = make_tls_servers(listening);
-  auto& users = parts_->context->access().users();
-  const bool changes_users = options.users != *users.get();
+  auto limits = options.limits.named;
+  auto users = std::make_shared<const Access::Users>(options.users);
+  auto rules = std::make_shared<const ClientRules>(options.client_rules);
+  std::string changes = limit_changes(parts_->limits, limits);
+  const bool changes_users = *users != *parts_->context->access().users().get();
+  if (changes_users) {
+    changes += "; the users have changed (" + counted(users->size(), "user") + ")";
+  }
+  // Until the limits are replaced, which is the last that may fail, nothing has changed.
   parts_->streams->replace(parts_->services_of(listening, tls), [&] {
-    parts_->context->replace_limits(options.limits);  // May throw: nothing has changed then.
-    if (changes_users) users.replace(std::make_shared<const Access::Users>(options.users));
+    parts_->context->replace_limits(options.limits);
+    if (changes_users) parts_->context->access().users().replace(std::move(users));
+    parts_->context->client_rules().replace(std::move(rules));
     parts_->context->set_admin_apart(has_admin(listening));
-    parts_->context->client_rules().replace(
-        std::make_shared<const ClientRules>(options.client_rules));
   });
+  parts_->limits = std::move(limits);
   parts_->listening = std::move(listening);
   parts_->tls_servers = std::move(tls);
   parts_->note_certificates();
-  std::string changes = limit_changes(parts_->limits, options.limits.named);
-  parts_->limits = options.limits.named;
-  if (changes_users) {
-    changes += "; the users have changed (" + counted(options.users.size(), "user") + ")";
-  }
   parts_->context->slow_decisions().set_threshold(options.log.slow);
   parts_->streams->set_max_bytes(options.max_client_bytes);
   return changes;

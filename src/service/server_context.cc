@@ -48,21 +48,24 @@ void ServerContext::replace_limits(const ServedLimits& served) {
     return known != nullptr &&
            !keeps_state((*known)->limit.definition().parts, named.limit.definition().parts);
   };
+  std::set<std::size_t> numbers;
   const auto replace_by = [&](const ServedLimits& limits) {
-    named_.replace(std::make_shared<const NamedLimits>(*store_, limits, history_));
+    const auto opened = std::make_shared<const NamedLimits>(*store_, limits, history_);
+    numbers = opened->numbers();
+    named_.replace(opened);
   };
+  ServedLimits all = served;
   try {
     // First the limits that keep their states: if one of them cannot be opened, no state is lost.
     ServedLimits others = served;
     std::erase_if(others.named, begins_fresh);
     const NamedLimits opened(*store_, others, history_);
-    replace_by(served);
+    replace_by(all);
   } catch (...) {
     replace_by(served_);  // The store judges by the former numbers again.
     throw;
   }
-  served_ = served;
-  const std::set<std::size_t> numbers = named_.get()->numbers();
+  served_ = std::move(all);
   for (const auto& thread : threads_) thread->counters.denied.keep(numbers);
 }
 

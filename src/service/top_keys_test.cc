@@ -7,8 +7,6 @@
 #include <string>
 #include <unordered_map>
 
-#include "testing/failing_new.h"
-
 namespace sluice {
 namespace {
 
@@ -27,18 +25,6 @@ TEST(TopKeysTest, KeepsTheFirstBytesOfAKey) {
   TopKeys keys;
   keys.add(std::string(1'000, 'x'));
   EXPECT_THAT(rows_of({&keys}), UnorderedElementsAre(KeyCount{std::string(256, 'x'), 1, 0}));
-}
-
-TEST(TopKeysTest, CountsAKeyOrTheProcessEnds) {
-  TopKeys keys(1);
-  keys.add("ann");
-  const auto add = [&] { keys.add("ann"); };
-  const auto is_whole = [&](bool is_done) {
-    keys.add("bob");
-    const std::uint64_t dropped = is_done ? 2 : 1;
-    return rows_of({&keys}) == std::vector{KeyCount{"bob", dropped + 1, dropped}};
-  };
-  EXPECT_GT(end_without_memory(add, is_whole), 0);
 }
 
 // The guarantee, of a skewed stream of far more keys than counters, in two threads.

@@ -22,16 +22,15 @@ inline constexpr bool kReplacesNew = !__has_feature(thread_sanitizer);
 inline std::atomic<long> news_succeeding{-1};
 
 /// In child processes, lets the first allocation of operator new fail that `act` makes, or the
-/// second, or another of the first 20. Each child must end by std::terminate() or `is_whole` must
-/// return true: nothing is half done. It is told whether act() has returned, or has thrown
+/// second, or another of the first `tries`. Each child must end by std::terminate() or `is_whole`
+/// must return true: nothing is half done. It is told whether act() has returned, or has thrown
 /// std::bad_alloc. Returns how many children have ended; all of them, untried, unless kReplacesNew.
 inline int end_without_memory(const std::function<void()>& act,
-                              const std::function<bool(bool is_done)>& is_whole) {
+                              const std::function<bool(bool is_done)>& is_whole, int tries = 20) {
   constexpr int kEnded = 3;
-  constexpr int kTries = 20;
-  if (!kReplacesNew) return kTries;
+  if (!kReplacesNew) return tries;
   int ended = 0;
-  for (long after = 0; after < kTries; ++after) {
+  for (long after = 0; after < tries; ++after) {
     const int status = in_child_process([&] {
       std::set_terminate([] { std::_Exit(kEnded); });
       bool is_done = true;
