@@ -71,6 +71,18 @@ IpRange read_proxies(std::string_view text) {
   return {network, prefix};
 }
 
+// Takes the last item off a line of a list, and the comma before it. The first item leaves nothing
+// of the line. Looks for the comma as far as a valid item may reach: a longer text is one item.
+std::string_view take_last_item(std::optional<std::string_view>& line) {
+  const std::size_t begin = line->size() - std::min(line->size(), kMaxItemBytes + 1);
+  const std::string_view end = line->substr(begin);
+  const std::size_t comma = end.rfind(',');
+  if (comma == std::string_view::npos) return *std::exchange(line, std::nullopt);
+  const std::string_view item = end.substr(comma + 1);
+  line->remove_suffix(item.size() + 1);
+  return item;
+}
+
 void require_prefix(const std::string& name, int prefix, int most) {
   if (prefix >= 1 && prefix <= most) return;
   throw std::invalid_argument(name + " must be from 1 to " + std::to_string(most) + ", it is " +
@@ -94,23 +106,19 @@ struct ClientIp::Settings {
   /// Nothing if there is none. Looks at a bounded number of bytes, whatever the header's length.
   std::optional<IpAddress> client_in(std::span<const std::string_view> lines) const {
     std::optional<IpAddress> client;
-    std::size_t items = 0;
-    for (; !lines.empty(); lines = lines.first(lines.size() - 1)) {
-      std::string_view line = lines.back();
-      for (bool is_leftmost = false; !is_leftmost;) {
-        if (items++ == kMaxItems) return client;
-        const std::size_t unseen = line.size() - std::min(line.size(), kMaxItemBytes + 1);
-        const std::size_t comma = line.substr(unseen).rfind(',');
-        is_leftmost = comma == std::string_view::npos;
-        const std::string_view item = is_leftmost ? line : line.substr(unseen + comma + 1);
-        if (item.size() > kMaxItemBytes) return client;
-        line.remove_suffix(is_leftmost ? 0 : item.size() + 1);
-        if (item.find_first_not_of(" \t") == std::string_view::npos) continue;
-        const std::optional<IpAddress> hop = parse_ip_endpoint(item);
-        if (!hop) return client;
-        client = hop;
-        if (!trusts(*hop)) return client;
+    std::optional<std::string_view> line;  // What is left of the present one.
+    for (std::size_t items = 0; items < kMaxItems && (line || !lines.empty()); ++items) {
+      if (!line) {
+        line = lines.back();
+        lines = lines.first(lines.size() - 1);
       }
+      const std::string_view item = take_last_item(line);
+      if (item.size() > kMaxItemBytes) break;
+      if (item.find_first_not_of(" \t") == std::string_view::npos) continue;
+      const std::optional<IpAddress> hop = parse_ip_endpoint(item);
+      if (!hop) break;
+      client = hop;
+      if (!trusts(*hop)) break;
     }
     return client;
   }
