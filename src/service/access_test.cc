@@ -6,16 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "testing/users.h"
+
 namespace sluice {
 namespace {
 
 using Verdict = Access::Verdict;
-
-std::vector<User> users() {
-  return {{"gateway", token_sha256("right"), "", kCheckRole},
-          {"operator", token_sha256("other"), "", kCheckRole | kAdminRole},
-          {"", "", "CN=gateway", kMetricsRole}};
-}
 
 // Of a client that has sent no token.
 Identity identity(Access& access, bool is_local, std::string_view certificate) {
@@ -41,17 +37,17 @@ TEST(AccessTest, WithoutUsersItDependsOnWhereTheClientIs) {
 }
 
 TEST(ClientAccessTest, IsWhoItWasWhereTheUserIsRemovedOrHasAnotherToken) {
-  Access access(users());
+  Access access(test_users());
   ClientAccess client(access, false, "CN=gateway");
   EXPECT_EQ(client.log_in("operator", "other", "192.0.2.1"), Verdict::kRight);
   ClientAccess removed(access, false, "");
-  EXPECT_EQ(removed.log_in("", "right", "192.0.2.1"), Verdict::kRight);
+  EXPECT_EQ(removed.log_in("", "secret", "192.0.2.1"), Verdict::kRight);
   const auto replace = [&](const std::vector<User>& by) {
     access.users().replace(std::make_shared<const Access::Users>(by));
     client.update();
     removed.update();
   };
-  std::vector<User> changed = users();
+  std::vector<User> changed = test_users();
   changed.erase(changed.begin());
   changed[0].roles = kAdminRole;
   replace(changed);
@@ -59,19 +55,19 @@ TEST(ClientAccessTest, IsWhoItWasWhereTheUserIsRemovedOrHasAnotherToken) {
   EXPECT_FALSE(removed.identity().is_known);
   changed[0].token_sha256 = token_sha256("rotated");
   replace(changed);
-  EXPECT_EQ(client.identity().roles, Roles{kMetricsRole});  // By its certificate.
+  EXPECT_EQ(client.identity().roles, Roles{kCheckRole});  // By its certificate.
   changed.pop_back();
   replace(changed);
   EXPECT_FALSE(client.identity().is_known);
-  replace(users());
+  replace(test_users());
   EXPECT_EQ(client.identity().roles, kCheckRole | kAdminRole);
   EXPECT_TRUE(removed.identity().is_known);
   client.log_out();
-  EXPECT_EQ(client.identity().roles, Roles{kMetricsRole});
+  EXPECT_EQ(client.identity().roles, Roles{kCheckRole});
 }
 
 TEST(ClientAccessTest, FromElsewhereGainsNothingWhereAllUsersAreRemoved) {
-  Access access(users(), false);
+  Access access(test_users(), false);
   ClientAccess local(access, true, "");
   ClientAccess remote(access, false, "");
   access.users().replace(std::make_shared<const Access::Users>());
@@ -81,20 +77,20 @@ TEST(ClientAccessTest, FromElsewhereGainsNothingWhereAllUsersAreRemoved) {
   EXPECT_FALSE(remote.identity().is_known);
   remote.log_out();
   EXPECT_FALSE(remote.identity().is_known);
-  access.users().replace(std::make_shared<const Access::Users>(users()));
+  access.users().replace(std::make_shared<const Access::Users>(test_users()));
   local.update();
   EXPECT_FALSE(local.identity().is_known);
 }
 
 TEST(AccessTest, RefusesWrongTokens) {
-  Access access(users());
-  EXPECT_EQ(access.log_in("gateway", "right", "192.0.2.1").verdict, Verdict::kRight);
+  Access access(test_users());
+  EXPECT_EQ(access.log_in("gateway", "secret", "192.0.2.1").verdict, Verdict::kRight);
   EXPECT_EQ(access.wrong_tokens(), 0U);
   for (const auto& [name, token] :
        std::vector<std::pair<std::string, std::string>>{{"gateway", "other"},
                                                         {"gateway", ""},
-                                                        {"gateway", "Right"},
-                                                        {"nobody", "right"},
+                                                        {"gateway", "Secret"},
+                                                        {"nobody", "secret"},
                                                         {"", ""},
                                                         {"", "CN=gateway"},
                                                         {"CN=gateway", ""}}) {
@@ -107,25 +103,25 @@ TEST(AccessTest, RefusesWrongTokens) {
 }
 
 TEST(AccessTest, DefaultIsTheUserOfThatNameIfThereIsOne) {
-  std::vector<User> named = users();
+  std::vector<User> named = test_users();
   Access access(named);
-  const Access::Login login = access.log_in("default", "right", "192.0.2.1");
+  const Access::Login login = access.log_in("default", "secret", "192.0.2.1");
   EXPECT_EQ(login.verdict, Verdict::kRight);
   EXPECT_EQ(login.identity.name, "gateway");
   named.push_back({"default", token_sha256("its"), "", kCheckRole});
   access.users().replace(std::make_shared<const Access::Users>(named));
-  EXPECT_EQ(access.log_in("default", "right", "192.0.2.1").verdict, Verdict::kWrong);
+  EXPECT_EQ(access.log_in("default", "secret", "192.0.2.1").verdict, Verdict::kWrong);
   EXPECT_EQ(access.log_in("default", "its", "192.0.2.1").identity.name, "default");
 }
 
 TEST(AccessTest, LimitsTheWrongTokensOfAnAddress) {
-  Access access(users());
+  Access access(test_users());
   for (int i = 0; i < 10; ++i) {
     EXPECT_EQ(access.log_in("gateway", "wrong", "192.0.2.1").verdict, Verdict::kWrong);
   }
   EXPECT_EQ(access.log_in("gateway", "wrong", "192.0.2.1").verdict, Verdict::kTooManyWrong);
   EXPECT_EQ(access.log_in("gateway", "wrong", "192.0.2.2").verdict, Verdict::kWrong);
-  EXPECT_EQ(access.log_in("gateway", "right", "192.0.2.1").verdict, Verdict::kRight);
+  EXPECT_EQ(access.log_in("gateway", "secret", "192.0.2.1").verdict, Verdict::kRight);
 }
 
 }  // namespace

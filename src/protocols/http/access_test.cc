@@ -7,6 +7,7 @@
 
 #include "sluice/store.h"
 #include "testing/http_connection.h"
+#include "testing/users.h"
 
 namespace sluice::http {
 namespace {
@@ -21,11 +22,7 @@ class UsersTest : public testing::Test {
     return "Authorization: Bearer " + token + "\r\n";
   }
 
-  const std::shared_ptr<ServerContext> server_ = server_over(
-      open_store("memory:"), {{"gateway", token_sha256("secret"), "", kCheckRole},
-                              {"operator", token_sha256("other"), "", kCheckRole | kAdminRole},
-                              {"prometheus", token_sha256("third"), "", kMetricsRole},
-                              {"", "", "CN=gateway", kCheckRole}});
+  const std::shared_ptr<ServerContext> server_ = server_over(open_store("memory:"), test_users());
   const MakeHandler make_ = handlers(server_);
   TestConnection connection_{make_};
 };

@@ -8,6 +8,7 @@
 #include "sluice/store.h"
 #include "testing/resp_connection.h"
 #include "testing/served_store.h"
+#include "testing/users.h"
 
 namespace sluice::resp {
 namespace {
@@ -23,14 +24,7 @@ constexpr std::string_view kWrongReply =
 
 class AccessTest : public testing::Test {
  protected:
-  static std::vector<User> users() {
-    return {{"gateway", token_sha256("secret"), "", kCheckRole},
-            {"operator", token_sha256("other"), "", kCheckRole | kAdminRole},
-            {"prometheus", token_sha256("third"), "", kMetricsRole},
-            {"", "", "CN=gateway", kCheckRole}};
-  }
-
-  const std::shared_ptr<ThreadState> thread_ = thread_over(open_store("memory:"), users());
+  const std::shared_ptr<ThreadState> thread_ = thread_over(open_store("memory:"), test_users());
   TestConnection connection_{thread_};
 };
 
@@ -81,22 +75,22 @@ TEST_F(AccessTest, MustLogInInTime) {
   EXPECT_FALSE(without_users.ends_for_login());
   // Its user is removed, and it sends nothing.
   thread_->server->access().users().replace(
-      std::make_shared<const Access::Users>(Access::Users{users()[1]}));
+      std::make_shared<const Access::Users>(Access::Users{test_users()[1]}));
   EXPECT_TRUE(connection_.ends_for_login());
 }
 
 TEST_F(AccessTest, AsksAgainOnceTheUserIsRemoved) {
   EXPECT_EQ(connection_.send("AUTH gateway secret\r\nPING\r\n"), "+OK\r\n+PONG\r\n");
   auto& current = thread_->server->access().users();
-  current.replace(std::make_shared<const Access::Users>(users()));
+  current.replace(std::make_shared<const Access::Users>(test_users()));
   EXPECT_EQ(connection_.send("PING\r\n"), "+PONG\r\n");
-  std::vector<User> changed = users();
+  std::vector<User> changed = test_users();
   changed[0].token_sha256 = token_sha256("rotated");
   current.replace(std::make_shared<const Access::Users>(changed));
   EXPECT_EQ(connection_.send("PING\r\nAUTH gateway rotated\r\nPING\r\n"),
             std::string(kNoAuthReply) + "+OK\r\n+PONG\r\n");
   EXPECT_EQ(connection_.send("MULTI\r\nPING\r\n"), "+OK\r\n+QUEUED\r\n");
-  current.replace(std::make_shared<const Access::Users>(users()));
+  current.replace(std::make_shared<const Access::Users>(test_users()));
   EXPECT_EQ(connection_.send("EXEC\r\nAUTH gateway secret\r\nPING\r\n"),
             std::string(kNoAuthReply) + "+OK\r\n+PONG\r\n");
 }
@@ -104,13 +98,13 @@ TEST_F(AccessTest, AsksAgainOnceTheUserIsRemoved) {
 // Its user is removed while the store decides the first of the keys.
 TEST_F(AccessTest, ACommandThatHasBegunIsCarriedOutToItsEnd) {
   const auto store = later_store();
-  const auto thread = thread_over(store, users());
+  const auto thread = thread_over(store, test_users());
   TestPeer peer(thread);
   std::string input = "AUTH operator other\r\nDEL";
   for (int i = 0; i < 60; ++i) input += " k" + std::to_string(i);
   peer.send(input + "\r\nPING\r\n");
   thread->server->access().users().replace(
-      std::make_shared<const Access::Users>(Access::Users{users()[0]}));
+      std::make_shared<const Access::Users>(Access::Users{test_users()[0]}));
   while (store->pending() != 0) {
     ASSERT_TRUE(store->answer());
     peer.go_on();
@@ -147,7 +141,7 @@ TEST_F(AccessTest, ListsTheUserOfEachConnection) {
   by_token.send("HELLO 3 AUTH gateway secret\r\n");
   EXPECT_EQ(users_listed(), "operator;gateway;CN=gateway;;");
   // A removed user has no rights from the next check of the connection on.
-  std::vector<User> left{users()[1]};
+  std::vector<User> left{test_users()[1]};
   left.push_back({"", "", "CN=other gate", kCheckRole});
   thread_->server->access().users().replace(std::make_shared<const Access::Users>(left));
   by_token.ends_for_login();
