@@ -254,11 +254,14 @@ class NginxOfReadme(RunProxy):
         text = read_text(os.path.join(ROOT, "README.md"))
         lines = re.search(r"^```nginx\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)[1]
         self.files["nginx.conf"] = "events {}\nhttp {\nserver {\nlisten 8000;\n%s}\n}\n" % lines
-        self.start_sluice("limits: {login: sliding_log 5/10m}\n")
+        # A cookie that reached Sluice would make another key.
+        self.start_sluice("limits: {login: {limit: sliding_log 5/10m, "
+                          "key: '{ip}{header:Cookie}'}}\n")
         self.start_proxy()
         for i in range(5):
-            self.assertEqual(self.ask(f"/{i}", "POST", body=b"a body")[0], 200)
-        self.assertEqual(self.ask()[0], 429)
+            status, _, _ = self.ask(f"/{i}", "POST", {"Cookie": f"a={i}"}, b"a body")
+            self.assertEqual(status, 200)
+        self.assertEqual(self.ask(headers={"Cookie": "a=5"})[0], 429)
         self.assertEqual(self.site.requests, [("POST", f"/{i}", b"a body") for i in range(5)])
 
 
