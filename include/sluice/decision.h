@@ -109,9 +109,10 @@ SLUICE_EXPORT std::string_view to_string(Source source);
 /// Receives the result of an asynchronous call. If the blocking call would have thrown, it receives
 /// the exception, and the decision has no meaning; otherwise the exception is null. It runs on the
 /// calling thread or on a thread of the library, on which other callers depend: it must be short,
-/// must not block, and must not throw. If the store is destroyed while the call is pending, it runs
-/// on the thread that lets go of the store's last share, within its destructor: that thread must
-/// hold no lock that callbacks take.
+/// must not block, and must not throw. (A blocking call in it that would wait for its own thread,
+/// and so for ever, throws std::logic_error.) If the store is destroyed while the call is pending,
+/// it runs on the thread that lets go of the store's last share, within its destructor: that thread
+/// must hold no lock that callbacks take.
 using DecisionCallback = std::function<void(const Decision&, std::exception_ptr)>;
 
 /// As DecisionCallback, for calls without a result.

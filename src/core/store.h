@@ -137,7 +137,8 @@ class Store {
 
   /// As submit(), but returns when the completion has run and the batch is destroyed. The
   /// completion may run on any thread that calls this store, so it takes no lock that such a thread
-  /// may hold; the calling thread may work for other callers meanwhile. Not called by completions.
+  /// may hold; the calling thread may work for other callers meanwhile. May throw std::logic_error
+  /// if a completion calls it.
   virtual void submit_and_wait(std::unique_ptr<Batch> batch);
 
   /// Whether submit() may return before the completion is called. Always the same for one store.

@@ -213,6 +213,20 @@ TEST_F(AcquireTest, TakesNothingIfTheSystemCannotStartTheTimerThread) {
   }
 }
 
+TEST_F(AcquireTest, ACallbackThatWouldWaitForItsOwnThreadIsRefused) {
+  Limiter& limiter = use("token_bucket 1/1h");
+  limiter.acquire("k");
+  Reservation reservation = limiter.reserve("k");
+  std::promise<void> refused;
+  TimerThread::shared()->post([&] {
+    EXPECT_THROW(limiter.acquire("k"), std::logic_error);
+    EXPECT_THROW(reservation.wait(), std::logic_error);
+    refused.set_value();
+  });
+  refused.get_future().get();
+  EXPECT_LE(limiter.peek("k").reset_after, hours(2)) << "that call has taken nothing";
+}
+
 TEST_F(AcquireTest, WaitsInAChildOfForkByATimerThreadOfItsOwn) {
   pass_timer_thread();
   EXPECT_EQ(in_child_process([&] {

@@ -4,9 +4,11 @@
 #include <condition_variable>
 #include <map>
 #include <mutex>
+#include <stdexcept>
 #include <system_error>
 #include <thread>
 
+#include "core/callback_threads.h"
 #include "core/fork.h"
 #include "core/without_signals.h"
 
@@ -29,6 +31,7 @@ struct TimerThread::State {
   bool is_due() const { return !tasks.empty() && tasks.begin()->first.when <= now(); }
 
   void run() noexcept {
+    runs_callbacks = true;
     std::unique_lock lock(mutex);
     while (!is_over || is_due()) {
       if (!is_due()) {
@@ -78,6 +81,10 @@ TimerThread::~TimerThread() {
   const std::lock_guard lock(state_->mutex);
   state_->is_over = true;
   state_->changed.notify_all();
+}
+
+void TimerThread::require_other_thread() {
+  if (runs_callbacks) throw std::logic_error("a callback cannot wait: others wait for its thread");
 }
 
 TimerQueue::TimePoint TimerThread::now() const {

@@ -79,6 +79,10 @@ class TimerThread final : public TimerQueue {
   /// The same, but null if the system cannot start a thread.
   static std::shared_ptr<TimerThread> shared_or_null();
 
+  /// Throws std::logic_error on a thread that runs callbacks: one that waits for a timer would wait
+  /// for itself.
+  static void require_other_thread();
+
   TimePoint now() const override;
   Timer at(TimePoint when, Task task) override;
   void cancel(const Timer& timer) override;
@@ -99,9 +103,10 @@ class TimerThread final : public TimerQueue {
 };
 
 /// Blocks the calling thread until the function that `begin` is given was called, on the timer
-/// thread, and returns what it was called with.
+/// thread, and returns what it was called with. Throws as require_other_thread().
 template <class Result, class Begin>
 Result block_until_called(const std::shared_ptr<TimerQueue>& timer, const Begin& begin) {
+  TimerThread::require_other_thread();
   const auto result = std::make_shared<std::promise<Result>>();
   begin([timer, result](const Result& given) {
     timer->wait_ends();

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <list>
 #include <random>
-#include <system_error>
 #include <utility>
 
 #include "algorithms/limit_definition.h"
@@ -623,12 +622,15 @@ bool WaitQueues::has_queue(std::string_view key, const Limit& limit) {
   return find_queue(key, limit) != queues_.end();
 }
 
-// Throws std::system_error, without what the caller has reserved, if the timer thread cannot start.
+// Throws, without what the caller has reserved, std::system_error if the timer thread cannot start,
+// and std::logic_error if the caller blocks in a callback.
 std::shared_ptr<TimerQueue> WaitQueues::timer_for(const AcquireRequest& request,
-                                                  const std::optional<AcquireOutcome>& asked) {
+                                                  const std::optional<AcquireOutcome>& asked,
+                                                  bool blocks) {
   try {
+    if (blocks) TimerThread::require_other_thread();
     return request.claim().queues->timer();
-  } catch (const std::system_error&) {
+  } catch (const std::exception&) {
     if (asked && asked->is_granted()) return_granted(request, *asked, nullptr);
     throw;
   }
@@ -636,7 +638,7 @@ std::shared_ptr<TimerQueue> WaitQueues::timer_for(const AcquireRequest& request,
 
 void WaitQueues::wait(AcquireRequest request, const std::optional<AcquireOutcome>& asked,
                       const std::stop_token& stop, const Done& done) {
-  const auto timer = timer_for(request, asked);
+  const auto timer = timer_for(request, asked, false);
   const auto waiter = std::make_shared<Waiter>(timer, std::move(request), done);
   if (asked && asked->is_granted()) {
     waiter->reserve(*asked);
@@ -790,7 +792,7 @@ AcquireOutcome WaitQueues::acquire_blocking(AcquireRequest request,
     }
   }
   auto outcome = block_until_called<AcquireOutcome>(
-      timer_for(request, asked),
+      timer_for(request, asked, true),
       [&](const Done& done) { wait(std::move(request), asked, stop, done); });
   if (outcome.error) std::rethrow_exception(outcome.error);
   return outcome;

@@ -150,7 +150,8 @@ class WaitQueues final {
   void post_to_queues(const std::string_view* key, const Task& task);
   static void join(const std::shared_ptr<Waiter>& waiter, const std::stop_token& stop);
   static std::shared_ptr<TimerQueue> timer_for(const AcquireRequest& request,
-                                               const std::optional<AcquireOutcome>& asked);
+                                               const std::optional<AcquireOutcome>& asked,
+                                               bool blocks);
   static void ask_first(const std::shared_ptr<Waiter>& waiter);
   void on_left(const std::string& key, const Queue& queue);
 

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <cassert>
+#include <stdexcept>
 
+#include "core/callback_threads.h"
 #include "core/without_signals.h"
 
 namespace sluice {
@@ -128,7 +130,9 @@ void RemoteWorker::submit(std::unique_ptr<Batch> batch) {
 }
 
 void RemoteWorker::submit_and_wait(std::unique_ptr<Batch> batch) {
-  assert(leads_now != this);
+  if (leads_now == this) {
+    throw std::logic_error("a callback cannot wait for the store: it runs on the store's thread");
+  }
   std::unique_ptr<PendingBatch> pending = admit(std::move(batch));
   if (pending == nullptr) return;
   WaitingCaller waiter;
@@ -188,6 +192,7 @@ void RemoteWorker::lead_until_answered(WaitingCaller& waiter) {
 }
 
 void RemoteWorker::run() {
+  runs_callbacks = true;
   leads_now = this;
   serve();
   std::unique_lock lock(mutex_);

@@ -119,7 +119,7 @@ class RemoteWorker final {
   void submit(std::unique_ptr<Batch> batch);
 
   /// The same, but returns when the completion has run. The calling thread may lead meanwhile.
-  /// Called by any thread except the worker thread.
+  /// Throws std::logic_error on the worker thread, which would wait for itself.
   void submit_and_wait(std::unique_ptr<Batch> batch);
 
   /// Runs `task` soon on the worker thread. Thread-safe.

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/callback_threads.h"
 #include "stores/remote/remote_store.h"
 #include "testing/late_answers.h"
 
@@ -163,6 +164,17 @@ class RemoteWorkerTest : public testing::Test {
   FakeRouter router_;
   std::optional<RemoteWorker> worker_;
 };
+
+TEST_F(RemoteWorkerTest, RefusesACompletionThatWouldWaitForItsOwnThread) {
+  std::promise<void> refused;
+  submit({"now"}, [&](const Batch&) {
+    EXPECT_THROW(ask({"now"}), std::logic_error);
+    EXPECT_TRUE(runs_callbacks) << "nor can it wait for the timer thread";
+    refused.set_value();
+  });
+  refused.get_future().get();
+  EXPECT_EQ(ask({"now"}).error, "");
+}
 
 // Events of others: each one begins the next, ten million times.
 class EndlessEvents {
