@@ -11,6 +11,7 @@
 #include "testing/child_process.h"
 #include "testing/manual_timer_queue.h"
 #include "testing/scripted_store.h"
+#include "waiting/ask_pauses.h"
 #include "waiting/wait_queues.h"
 
 namespace sluice {
@@ -193,7 +194,7 @@ TEST_F(UnansweredWaiterTest, AsksForTheSamePermitIfTheStoreCannotHaveGivenIt) {
   wait();
   for (int i = 0; i < 3; ++i) {
     answer_all();
-    timer_->pass(WaitQueues::kMostPause);
+    timer_->pass(AskPauses::kMost);
   }
   ASSERT_EQ(store_->asked.size(), 4U);
   for (const Asked& asked : store_->asked) EXPECT_EQ(asked, store_->asked[0]);

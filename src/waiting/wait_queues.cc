@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <list>
-#include <random>
 #include <utility>
 
 #include "algorithms/limit_definition.h"
+#include "waiting/ask_pauses.h"
 #include "waiting/requests.h"
 
 namespace sluice {
@@ -290,8 +290,7 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
         timer_(std::move(timer)),
         parts_(limit.definition().parts),
         next_ask_(timer_->now()),
-        waits_since_(next_ask_),
-        jitter_(static_cast<std::minstd_rand::result_type>(new_permit_id())) {}
+        pauses_(next_ask_, new_permit_id()) {}
 
   /// Whether it is the queue of those that wait under this limit.
   bool is_of(const Limit& limit) const { return limit.definition().parts == parts_; }
@@ -304,7 +303,7 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
     if (waiter->is_done()) return queues_.on_left(waiter->request().claim().key, *this);
     const TimePoint until = waiter->request().until;
     const bool is_first = waiters_.empty();
-    if (is_first) waits_since_ = timer_->now();
+    if (is_first) pauses_.granted(timer_->now());
     waiter->queue = shared_from_this();
     waiter->place = waiters_.insert(waiters_.end(), waiter);
     // The queue keeps the denial of its first caller. That of a later one may be for another cost
@@ -363,7 +362,7 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
 
   /// A permit or units were returned, here or elsewhere.
   void released() {
-    pause_ = kLeastPause;
+    pauses_.restart();
     if (asking_) {
       released_meanwhile_ = true;
     } else if (!waiters_.empty()) {
@@ -451,8 +450,7 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
     const AcquireOutcome& outcome = waiter->outcome();
     const TimePoint now = timer_->now();
     if (outcome.error || outcome.decision.allowed) {
-      pause_ = kLeastPause;
-      waits_since_ = now;
+      pauses_.granted(now);
       remove(waiter);
       return waiter->take(outcome);
     }
@@ -488,23 +486,15 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
     const AcquireRequest& request = waiter.request();
     // A process that shares its permits and units with no other learns of each return.
     if (!request.claim().binding->store()->answers_later()) return next_chance();
-    if (request.is_for_permit()) return std::min(next_chance(), denied_->at + next_pause());
+    if (request.is_for_permit()) {
+      return std::min(next_chance(), denied_->at + pauses_.next(timer_->now(), is_reported_));
+    }
     return std::min(next_chance(), waiter.outcome().asked_at + kPauseForUnits);
   }
 
   // When the waiter that was denied last may be granted, if nothing is returned before.
   TimePoint next_chance() const {
     return TimerQueue::later(denied_->at, denied_->decision.retry_after);
-  }
-
-  // The next pause, of which the second half is left to chance, but not below the least.
-  nanoseconds next_pause() {
-    const bool passed_over = !is_reported_ && timer_->now() - waits_since_ >= kPassedOver;
-    const nanoseconds most = passed_over ? kMostPausePassedOver : kMostPause;
-    const nanoseconds longest = std::min(most, pause_);
-    pause_ = std::min(most, 2 * pause_);
-    std::uniform_int_distribution part(longest.count() / 2, longest.count());
-    return std::max<nanoseconds>(kLeastPause, nanoseconds(part(jitter_)));
   }
 
   void watch(const Waiter& waiter) {
@@ -580,9 +570,7 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
   bool has_overdue_ = false;         // Perhaps some behind the first are.
   TimePoint next_ask_;               // When the first asks next, if it is not asking.
   std::optional<TimerQueue::Timer> ask_timer_;
-  nanoseconds pause_ = kLeastPause;
-  TimePoint waits_since_;  // When a waiter was granted something last, or the first came.
-  std::minstd_rand jitter_;
+  AskPauses pauses_;
   std::optional<LastDenial> denied_;  // The last denial of the first.
   // Null if the store does not report releases, or was not asked yet.
   std::unique_ptr<Watch> watch_;

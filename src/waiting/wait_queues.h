@@ -35,10 +35,7 @@ namespace sluice {
 /// - when the `retry_after` of its denial is over;
 /// - for units of a store that other processes share, also kPauseForUnits after it asked last:
 ///   another process may have given some back, reset the key or ended a block;
-/// - for a permit that other processes share, also earlier: after a pause of 5 ms, which doubles up
-///   to kMostPause, with jitter, so that processes do not ask in step. If the store does not report
-///   releases, and the queue has been granted nothing for kPassedOver (longer than a run of grants
-///   of another process, see ReleaseFairness), the pauses are at most kMostPausePassedOver.
+/// - for a permit that other processes share, also earlier: after growing pauses (AskPauses).
 ///
 /// A caller leaves the queue when it is granted, when it cannot be admitted within its timeout,
 /// when its timeout is over, when it is stopped, or when a key of its claims is blocked. If the
@@ -58,12 +55,9 @@ namespace sluice {
 /// otherwise smaller requests could overtake it for ever.
 class WaitQueues final {
  public:
-  /// The most callers that wait in the queues of one space; one more is denied at once.
+  /// The most callers that wait in the queues of one space, and the most that wait for units that
+  /// they have reserved; one more is denied at once.
   static constexpr std::size_t kMostWaiting = 100'000;
-  static constexpr std::chrono::milliseconds kLeastPause = kSoon;
-  static constexpr std::chrono::milliseconds kMostPause{100};
-  static constexpr std::chrono::milliseconds kMostPausePassedOver{20};
-  static constexpr std::chrono::seconds kPassedOver{3};
 
   /// Called once, with the outcome: on the timer thread, or within acquire() by its caller.
   using Done = std::function<void(const AcquireOutcome&)>;

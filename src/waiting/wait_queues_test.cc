@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "testing/wait_queues_fixture.h"
+#include "waiting/ask_pauses.h"
 
 namespace sluice {
 namespace {
@@ -80,7 +81,7 @@ TEST_F(WaitQueuesTest, AskWithGrowingPausesForWhatOthersShare) {
   for (const nanoseconds pause : pauses) {
     EXPECT_THAT(pause, AllOf(Ge(std::max<nanoseconds>(milliseconds(5), longest / 2)),
                              Le(longest + nanoseconds(100'000))));
-    longest = std::min<nanoseconds>(WaitQueues::kMostPause, 2 * longest);
+    longest = std::min<nanoseconds>(AskPauses::kMost, 2 * longest);
   }
   // A release, and they begin anew.
   answer();
@@ -96,10 +97,10 @@ TEST_F(WaitQueuesTest, AskMoreOftenOncePassedOver) {
   store_->tells = true;  // So it says, and never does.
   come();
   const auto came = timer_->now();
-  while (timer_->now() - came < WaitQueues::kPassedOver) next_pause();
+  while (timer_->now() - came < AskPauses::kPassedOver) next_pause();
   for (int i = 0; i < 5; ++i) {
-    EXPECT_THAT(next_pause(), AllOf(Ge(WaitQueues::kMostPausePassedOver / 2),
-                                    Le(WaitQueues::kMostPausePassedOver + milliseconds(1))));
+    EXPECT_THAT(next_pause(), AllOf(Ge(AskPauses::kMostPassedOver / 2),
+                                    Le(AskPauses::kMostPassedOver + milliseconds(1))));
   }
   // It is granted: the next one's pauses are long again.
   come();
@@ -109,7 +110,7 @@ TEST_F(WaitQueuesTest, AskMoreOftenOncePassedOver) {
   grant(false);
   nanoseconds longest{0};
   for (int i = 0; i < 8; ++i) longest = std::max<nanoseconds>(longest, next_pause());
-  EXPECT_GT(longest, WaitQueues::kMostPausePassedOver + milliseconds(1));
+  EXPECT_GT(longest, AskPauses::kMostPassedOver + milliseconds(1));
 }
 
 TEST_F(WaitQueuesTest, AskNoLaterThanALeaseEnds) {
@@ -148,7 +149,7 @@ TEST_F(WaitQueuesTest, AskAfterPausesAlsoIfTheStoreCeasesToTell) {
   for (int i = 0; i < 100; ++i) {
     ASSERT_EQ(store_->pending(), 1U);
     answer();
-    timer_->pass(WaitQueues::kMostPause);
+    timer_->pass(AskPauses::kMost);
   }
 }
 
