@@ -142,6 +142,9 @@ TEST_P(PermitsTest, AProcessThatEndsReleasesItsPermits) {
   {
     Holder first(source_);
     first.acquire();
+    first.tell("release");
+    first.hear("released");
+    first.acquire();
     second.tell("try");
     second.hear("denied");
     EXPECT_EQ(first.finish(), 0);
