@@ -76,7 +76,8 @@ struct StoreHealth {
   /// Which clock the last of these answers was about: "this process's clock", "the clock of redis
   /// 10.0.0.7:6379".
   std::string late_clock;
-  /// How far that clock was behind then.
+  /// How far that clock was behind then, at least: a key tells when it was written last, in whole
+  /// units of about a second.
   std::chrono::nanoseconds clock_lag{0};
 
   /// Requests that the store has answered, also those that charge it with what local states had

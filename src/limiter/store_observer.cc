@@ -67,7 +67,7 @@ std::vector<StoreEvent> StoreEvents::since_last(const StoreHealth& health, TimeP
   }
   if (health.clock_behind != last_.clock_behind && begins(behind_until_, now)) {
     tell(Kind::kClock, "has keys ahead of the clock: " + health.late_clock + " is behind by " +
-                           in_milliseconds(health.clock_lag));
+                           in_milliseconds(health.clock_lag) + " or more");
   }
   const bool is_full = health.evicted != last_.evicted || health.without_room != last_.without_room;
   if (is_full && begins(full_until_, now)) {
