@@ -52,8 +52,9 @@ std::int64_t remaining_at(const Params& params, double used) {
 
 // The first instant of (from, end] at which the counts of `state` admit `cost`. The interval lies
 // in the window of `state`. Within a window the estimate never rises, so this is a binary search.
-// It starts from the result of the same sum in integers and widens from there, since rounding
-// changes the answer very little. REQUIRES: denied at `from`, admitted at `end`.
+// It starts from the result of the same sum in integers, since rounding changes the answer very
+// little: where that is too early, then by a few nanoseconds. REQUIRES: denied at `from`, admitted
+// at `end`.
 Instant first_admitted(const Params& params, const State& state, std::int64_t cost, Instant from,
                        Instant end) {
   const auto good = [&](Instant at) { return admits(params, used_at(params, state, at), cost); };
@@ -63,17 +64,11 @@ Instant first_admitted(const Params& params, const State& state, std::int64_t co
     const std::int64_t room = std::max<std::int64_t>(0, params.limit - cost - state.current);
     const auto covered =
         static_cast<std::int64_t>(Int128{room} * params.window_ns() / state.previous);
-    const Instant guess = std::clamp(state.start_ns + params.window_ns() - covered, from, end);
+    end = std::clamp(state.start_ns + params.window_ns() - covered, from, end);
+    for (; !good(end); ++end) bad = end;
     std::int64_t step = 1;
-    if (good(guess)) {
-      end = guess;
-      for (; end - step > bad && good(end - step); step *= 2) end -= step;
-      bad = std::max(bad, end - step);
-    } else {
-      bad = guess;
-      for (; bad + step < end && !good(bad + step); step *= 2) bad += step;
-      end = std::min(end, bad + step);
-    }
+    for (; end - step > bad && good(end - step); step *= 2) end -= step;
+    bad = std::max(bad, end - step);
   }
   while (end - bad > 1) {
     const Instant middle = bad + (end - bad) / 2;

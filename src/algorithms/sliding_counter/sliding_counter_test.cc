@@ -33,5 +33,21 @@ TEST(SlidingCounterTest, RetryAfterIsExactForLargeDoubles) {
   }
 }
 
+// The same sum in integers has room a nanosecond earlier.
+TEST(SlidingCounterTest, RetryAfterIsThatOfTheRoundedSum) {
+  constexpr Instant kWindow = 7'078'587'992'639'095;
+  const Key key("sliding_counter 5559582709338531/7078587992639095ns");
+  const SlidingCounter::State state{
+      .start_ns = kWindow, .current = 370'708'682'354'456, .previous = 5'315'799'271'062'693};
+  const auto ask = [&](Instant now) {
+    const Call call{.now = kWindow + now, .cost = 1'290'871'199'339'993};
+    return SlidingCounter::take(key.params(), state, call).decision;
+  };
+  const Instant wait_ns = ask(0).retry_after.count();
+  EXPECT_EQ(wait_ns, 1'887'956'329'544'227);
+  EXPECT_FALSE(ask(wait_ns - 1).allowed);
+  EXPECT_TRUE(ask(wait_ns).allowed);
+}
+
 }  // namespace
 }  // namespace sluice
