@@ -81,6 +81,17 @@ TEST_P(EveryStore, AgreesWhenTheNumbersOfALimitChange) {
   agrees(GetParam(), {.most_limits = 4, .one_space = true}, 200);
 }
 
+// Where the sum of what counts and what is left is rounded to more than the limit.
+TEST_P(EveryStore, TakesWhatRoundingLeaves) {
+  const Scenario scenario{
+      .limits = {{{.kind = Kind::kSlidingCounter, .count = kMaxCount, .window_ns = 2}}},
+      .events = {}};
+  Subject subject(GetParam(), scenario);
+  EXPECT_TRUE(subject.ask({.cost = 3}).allowed);
+  const Event most{.operation = Operation::kTakeUpTo, .cost = kMaxCount, .now = 3};
+  EXPECT_EQ(subject.ask(most).taken, kMaxCount - 2);
+}
+
 // If the states of a space have no meaning under a limit, its keys are fresh under it.
 TEST_P(EveryStore, NeverReadsTheStatesOfAnotherAlgorithm) {
   const std::vector<std::string> expressions{

@@ -49,5 +49,16 @@ TEST(SlidingCounterTest, RetryAfterIsThatOfTheRoundedSum) {
   EXPECT_TRUE(ask(wait_ns).allowed);
 }
 
+// Of 3 units 1.5 count in the middle of the next window. The sum with the difference to the limit,
+// which is odd, is rounded up to more than the limit.
+TEST(SlidingCounterTest, RemainingIsExactForLargeDoubles) {
+  Key key("sliding_counter 9007199254740991/2ns");
+  ASSERT_TRUE(key.take({.now = 0, .cost = 3}).allowed);
+  const std::int64_t remaining = key.take({.now = 3, .cost = 0}).remaining;
+  EXPECT_EQ(remaining, kMaxCount - 2);
+  EXPECT_FALSE(key.take({.now = 3, .cost = remaining + 1}).allowed);
+  EXPECT_TRUE(key.take({.now = 3, .cost = remaining}).allowed);
+}
+
 }  // namespace
 }  // namespace sluice
