@@ -117,16 +117,19 @@ ModelLimits any_limits(const Wanted& wanted, const Frame& frame) {
   return limits;
 }
 
-// The same limit with other numbers under which its states keep their meaning: a bucket's state is
-// one instant, so its rate may change too.
-ModelLimits changed(ModelLimits limits) {
+// The same limit with other numbers and options under which its states keep their meaning: a
+// bucket's state is one instant, so its rate may change too, and a permit has its own expiry.
+ModelLimits changed(ModelLimits limits, const Wanted& wanted) {
   for (auto& limit : limits) {
-    const bool bucket = limit.kind == Kind::kTokenBucket || limit.kind == Kind::kLeakyBucket;
-    if (bucket)
+    const bool keeps_window = limit.kind != Kind::kTokenBucket &&
+                              limit.kind != Kind::kLeakyBucket && limit.kind != Kind::kConcurrency;
+    if (!keeps_window)
       limit.window_ns = clamp_to(Wide{limit.window_ns} * *among(1, 2, 5), 1, kMaxDurationNs);
     limit.count = any_count();
     limit.queue = any_count() - 1;
     if (limit.burst) limit.burst = any_count();
+    limit.strict = wanted.strict || *rc::gen::arbitrary<bool>();
+    limit.borrow = wanted.borrow && *rc::gen::arbitrary<bool>();
     limit = made_definable(limit);
   }
   return limits;
@@ -137,7 +140,7 @@ std::vector<ModelLimits> any_limit_list(const Wanted& wanted, const Frame& frame
       *rc::gen::inRange<std::size_t>(wanted.one_space ? 2 : 1, wanted.most_limits + 1);
   std::vector<ModelLimits> list{any_limits(wanted, frame)};
   while (list.size() < count) {
-    list.push_back(wanted.one_space ? changed(list.front()) : any_limits(wanted, frame));
+    list.push_back(wanted.one_space ? changed(list.front(), wanted) : any_limits(wanted, frame));
   }
   return list;
 }
