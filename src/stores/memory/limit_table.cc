@@ -61,7 +61,7 @@ MemorySpace::MemorySpace(std::shared_ptr<LimitTable> limits, LimitId id, const K
       salt_(salt) {}
 
 MemorySpace::~MemorySpace() {
-  limits_->let_go(*this);
+  limits_->remove_uses(id_, LimitTable::kHandle);
 }
 
 LimitTable::LimitTable(std::size_t max_bytes, const HashSecret& secret)
@@ -134,8 +134,7 @@ std::shared_ptr<Space> LimitTable::hold(LimitId id, const LimitDefinition& limit
   space->numbers_.store(data.numbers.get(), std::memory_order_release);
   data.handle = space;
   data.was_held = true;
-  ++held.uses;
-  ++held.holders;
+  held.uses += kHandle;
   return Space::hold(space);
 }
 
@@ -187,11 +186,6 @@ LimitId LimitTable::restore(const Image& image, LimitId space) {
   if (id != 0) row(id).data->made = image.made;
   spaces_made_ = std::max(spaces_made_, image.made);
   return id;
-}
-
-void LimitTable::let_go(const MemorySpace& space) {
-  --row(space.id()).holders;
-  remove_key(space.id());
 }
 
 // Whether there is room for so many rows of so many bytes together, and others stay free.

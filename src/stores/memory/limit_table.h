@@ -144,10 +144,7 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
   /// One more key has the id.
   void add_key(LimitId id) { row(row(id).space).uses.fetch_add(1, std::memory_order_relaxed); }
   /// A key is gone.
-  void remove_key(LimitId id) {
-    const LimitId space = row(id).space;
-    if (row(space).uses.fetch_sub(1, std::memory_order_acq_rel) == 1) drop_unused(space);
-  }
+  void remove_key(LimitId id) { remove_uses(row(id).space, 1); }
   /// The parts by which a key is judged; none if its space was replaced by one of another kind, so
   /// that no request finds the key.
   const std::vector<AnyPart>& parts(LimitId id) const {
@@ -155,13 +152,9 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
     const auto& of_space = *row(own.space).parts.load(std::memory_order_acquire);
     return of_space.empty() ? of_space : *own.parts.load(std::memory_order_acquire);
   }
-  /// The keys of the limit's space, and the callers that hold it.
-  std::uint32_t uses(LimitId id) const {
+  /// The keys of the limit's space, and far more than any space has if a caller holds it.
+  std::uint64_t uses(LimitId id) const {
     return row(row(id).space).uses.load(std::memory_order_relaxed);
-  }
-  /// Whether a caller holds the limit's space.
-  bool is_held(LimitId id) const {
-    return row(row(id).space).holders.load(std::memory_order_relaxed) != 0;
   }
 
   /// For a snapshot: what a limit is, by which it can be made again in another table.
@@ -204,11 +197,13 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
     std::size_t sets = 0;  // In `numbers`.
   };
 
+  // What a handle adds to the uses of its space: more than it may have keys.
+  static constexpr std::uint64_t kHandle = std::uint64_t{1} << 48;
+
   // Rows are never freed, only used again for other limits, so that they may be read at any time.
   struct Row {
-    // Of a space: its keys and holders. Becomes 1 from 0 only with mutex_ held.
-    std::atomic<std::uint32_t> uses{0};
-    std::atomic<std::uint32_t> holders{0};
+    // Of a space: its keys, and kHandle for each handle. Ceases to be 0 only with mutex_ held.
+    std::atomic<std::uint64_t> uses{0};
     std::atomic<const PartList*> parts{nullptr};
     LimitId space = 0;  // The row of its space; its own id, if it is that. 0: not in use.
     LimitId next = 0;   // The next row of the list of numbers or of free rows that it is in, or 0.
@@ -271,8 +266,10 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
   std::unique_ptr<const PartList> retire(LimitId id) noexcept;
   void count_bytes(std::size_t bytes);
 
+  void remove_uses(LimitId space, std::uint64_t count) {
+    if (row(space).uses.fetch_sub(count, std::memory_order_acq_rel) == count) drop_unused(space);
+  }
   void drop_unused(LimitId space);
-  void let_go(const MemorySpace& space);
 
   const std::size_t max_bytes_;
   std::atomic<std::uint64_t> refusals_{0};

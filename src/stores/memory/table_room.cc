@@ -128,8 +128,7 @@ void Table::make_room_for_limits(Instant now) {
   if (!options_.forget || room == LimitTable::Room::kAmple) return;
   const auto is_useless = [&](const Slot& slot) {
     if (is_fresh_slot(slot, now)) return true;
-    if (room != LimitTable::Room::kShort || limits_->is_held(slot.limit)) return false;
-    if (limits_->uses(slot.limit) > kFewUses) return false;
+    if (room != LimitTable::Room::kShort || limits_->uses(slot.limit) > kFewUses) return false;
     if (standing_of(slot, now).denies) return false;
     counters_.evicted.fetch_add(1, std::memory_order_relaxed);
     return true;
