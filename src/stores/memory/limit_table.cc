@@ -30,18 +30,6 @@ std::uint64_t mix(std::uint64_t z) {
   return z ^ (z >> 31);
 }
 
-// Parts like these, of which each has used(part) as most_used().
-template <class Used>
-std::vector<AnyPart> with_used(std::vector<AnyPart> parts, Used used) {
-  for (AnyPart& part : parts) {
-    const std::int64_t most = used(part);
-    std::visit(
-        [&]<class P>(P& p) { p.params = with_most_used<typename P::Algorithm>(p.params, most); },
-        part);
-  }
-  return parts;
-}
-
 bool keeps_records(const LimitDefinition& limit) {
   return limit.parts.size() > 1 || std::visit(
                                        []<class P>(const P&) {
@@ -147,8 +135,7 @@ bool LimitTable::begin_to_vary(LimitId space, MemorySpace* handle) noexcept {
     const std::size_t bytes = bytes_of_numbers(parts) + sizeof(Lists);
     if (!has_room(bytes)) return false;
     auto numbers = std::make_unique<Lists>();
-    const auto none = [](const AnyPart&) { return 0; };
-    data.strictest = add_numbers(space, *numbers, with_used(parts, none), bytes);
+    data.strictest = add_numbers(space, *numbers, NumbersCode::strictest(parts), bytes);
     data.numbers = std::move(numbers);
   }
   if (handle != nullptr) handle->numbers_.store(data.numbers.get(), std::memory_order_release);
@@ -236,13 +223,13 @@ LimitId LimitTable::numbers_row(LimitId space, const PartList& parts) noexcept {
 // Another row of numbers, rounded down. REQUIRES: there is room.
 LimitId LimitTable::add_numbers(LimitId space, Lists& lists, const PartList& parts,
                                 std::size_t bytes) noexcept {
-  const bool fine = row(space).data->sets++ <= kFineSets;  // The strictest one comes first.
-  const int bits = bits_of(parts.size(), fine);
-  const auto used = [bits](const AnyPart& part) { return RoundedUse(part, bits).used(); };
-  const LimitId id = use_row(with_used(parts, used), bytes, space);
-  const Codes codes = codes_of(parts, fine);
-  std::atomic<LimitId>& list = list_of(lists, codes);
-  row(id).codes = codes;
+  // The strictest one comes first.
+  const bool fine = row(space).data->sets++ <= kFineSets;
+  const Rounding rounding = fine ? Rounding::kFine : Rounding::kCoarse;
+  const LimitId id = use_row(NumbersCode::rounded(parts, rounding), bytes, space);
+  const NumbersCode code(parts, rounding);
+  std::atomic<LimitId>& list = list_of(lists, code);
+  row(id).code = code;
   row(id).next = list.load(std::memory_order_relaxed);
   list.store(id, std::memory_order_release);
   return id;
@@ -266,7 +253,7 @@ LimitId LimitTable::use_row(PartList parts, std::size_t bytes, LimitId space) no
   used.parts.store(new PartList(std::move(parts)), std::memory_order_release);
   used.space = space != 0 ? space : id;
   used.bytes = static_cast<std::uint32_t>(bytes);
-  used.codes = kNoCodes;
+  used.code = {};
   count_bytes(bytes_ + bytes);
   used.uses.store(space != 0 ? 0 : 1, std::memory_order_release);
   return id;

@@ -1,9 +1,7 @@
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <atomic>
-#include <bit>
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
@@ -12,14 +10,13 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <variant>
 #include <vector>
 
-#include "core/arithmetic.h"
 #include "core/fork.h"
 #include "core/hash_secret.h"
 #include "core/store.h"
 #include "stores/memory/judge.h"
+#include "stores/memory/numbers_code.h"
 #include "stores/memory/shard.h"
 
 namespace sluice::memory {
@@ -63,34 +60,9 @@ class MemorySpace final : public Space {
   std::atomic<Lists*> numbers_{nullptr};  // Those of its row. Null unless the numbers vary.
 };
 
-/// The most that a key may have used without denying a unit by a part, rounded down to so many
-/// bits. By such numbers a key denies whenever it does so by its own.
-class RoundedUse {
- public:
-  RoundedUse(const AnyPart& part, int bits) : bits_(bits) {
-    const std::int64_t used = std::visit(
-        []<class P>(const P& p) { return most_used<typename P::Algorithm>(p.params); }, part);
-    assert(used >= 0 && used < kMaxDurationNs);
-    const auto width = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(used)));
-    shift_ = std::max(0, width - bits);
-    first_ = static_cast<std::uint64_t>(used) >> shift_;
-  }
-
-  std::int64_t used() const { return static_cast<std::int64_t>(first_ << shift_); }
-  /// Another one for each number of so many bits; it has itself at most 5 more.
-  std::uint64_t code() const {
-    return (static_cast<std::uint64_t>(shift_) << (bits_ - 1)) + first_;
-  }
-
- private:
-  int bits_;
-  int shift_;
-  std::uint64_t first_;
-};
-
 /// Gives an id to each limit that judges a store's keys: one for each space and, if its numbers
-/// vary, one for each RoundedUse that keys of the space have had (for each part of an `&`): at
-/// first with many bits and, once there are a thousand, with few. Where there is no room for
+/// vary, one for each NumbersCode that keys of the space have had: at first with fine rounding and,
+/// once there are a thousand, with coarse. Where there is no room for
 /// more, keys are judged as denying until they are fresh. The ids are taken while a caller holds
 /// the space or it has keys. Where an allocation fails in the midst of a change, the process ends:
 /// the functions that change the table are noexcept, since a server goes on after std::bad_alloc.
@@ -136,7 +108,7 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
   bool judges(LimitId id, const MemorySpace& space, const LimitDefinition& limit) const {
     if (!space.varies()) return id == space.id();
     const Row& own = row(id);
-    return own.space == space.id() && own.codes == codes_of(limit.parts, is_fine(own.codes));
+    return own.space == space.id() && own.code == NumbersCode(limit.parts, own.code.rounding());
   }
   /// The id of the limit by which a key of the space is judged that is asked by these numbers: that
   /// of the space if they do not vary, and the strictest one if there is no room for others.
@@ -177,12 +149,8 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
   friend class MemorySpace;
 
   using PartList = std::vector<AnyPart>;
-  // What tells the numbers of a space's keys apart: the code of each part and, in bit 127, whether
-  // they are fine.
-  using Codes = Uint128;
-  static constexpr Codes kNoCodes = ~Codes{0};
-  static bool is_fine(Codes codes) { return codes >> 127 != 0; }
   using Lists = MemorySpace::Lists;
+  using Rounding = NumbersCode::Rounding;
 
   // What only the row of a space needs.
   struct SpaceData {
@@ -210,8 +178,8 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
     // Guarded by mutex_.
     std::uint32_t bytes = 0;          // Counted in bytes_.
     std::unique_ptr<SpaceData> data;  // Null unless the row is that of a space.
-    // Of numbers; of a space, those of none. Constant while the row is in use.
-    Codes codes = kNoCodes;
+    // Of numbers; of a space, that of none. Constant while the row is in use.
+    NumbersCode code;
   };
   static constexpr std::size_t kRowsAtOnce = 256;
   using Chunk = std::array<Row, kRowsAtOnce>;
@@ -220,36 +188,23 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
     return (*chunks_[id / kRowsAtOnce].load(std::memory_order_acquire))[id % kRowsAtOnce];
   }
 
-  // The first sets of numbers of a space have as many bits as there is room for in the codes, but
-  // not more than an expression can say, for snapshots.
+  // So many sets of numbers of a space have fine rounding.
   static constexpr std::size_t kFineSets = 1024;
-  // Beside them there is the strictest one; there are fewer sets of 6 bits for one part.
+  // Beside them there is the strictest one; with coarse rounding there are fewer sets of one part.
   static constexpr std::size_t kMostSets = 1 + kFineSets + 2048;
-  static int bits_of(std::size_t parts, bool fine) {
-    return fine ? std::min(52, kCodeBits[parts] - 6) : 6;
+
+  static std::atomic<LimitId>& list_of(Lists& lists, NumbersCode code) {
+    return lists.first[code.hash() >> 55];
   }
-  static constexpr std::array<int, kMaxParts + 1> kCodeBits{0, 63, 63, 42, 31, 25, 21, 18, 15};
-  static Codes codes_of(const PartList& parts, bool fine) {
-    const int bits = bits_of(parts.size(), fine);
-    Codes codes = RoundedUse(parts[0], bits).code();
-    for (std::size_t i = 1; i < parts.size(); ++i) {
-      codes = codes << kCodeBits[parts.size()] | RoundedUse(parts[i], bits).code();
-    }
-    return codes | Codes{fine} << 127;
-  }
-  static std::atomic<LimitId>& list_of(Lists& lists, Codes codes) {
-    const auto both = static_cast<std::uint64_t>(codes) ^ static_cast<std::uint64_t>(codes >> 61);
-    return lists.first[both * 0x9E3779B97F4A7C15U >> 55];
-  }
-  LimitId find_codes(Lists& lists, Codes codes) const {
-    LimitId id = list_of(lists, codes).load(std::memory_order_acquire);
-    while (id != 0 && row(id).codes != codes) id = row(id).next;
+  LimitId find_code(Lists& lists, NumbersCode code) const {
+    LimitId id = list_of(lists, code).load(std::memory_order_acquire);
+    while (id != 0 && row(id).code != code) id = row(id).next;
     return id;
   }
   // The row of these numbers of a space, or 0.
   LimitId find_numbers(Lists& lists, const PartList& parts) const {
-    const LimitId id = find_codes(lists, codes_of(parts, true));
-    return id != 0 ? id : find_codes(lists, codes_of(parts, false));
+    const LimitId id = find_code(lists, NumbersCode(parts, Rounding::kFine));
+    return id != 0 ? id : find_code(lists, NumbersCode(parts, Rounding::kCoarse));
   }
 
   // The following functions need mutex_.
