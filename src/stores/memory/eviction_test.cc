@@ -243,6 +243,16 @@ TEST(Eviction, ForgetsFreshKeysFirst) {
   EXPECT_GT(found_fresh, keys / 4);
 }
 
+// Also those that are not near the place of the new key, if they are in its shard.
+TEST(Eviction, FreshKeysOfTheShardMakeRoom) {
+  LoneTable table("token_bucket 3/1h", {.max_bytes = std::size_t{4} << 20});
+  int keys = 0;
+  for (; table.evicted() == 0; ++keys) table.take(key_name(keys), kStart, keys % 8 == 0 ? 1 : 2);
+  const int fewer = keys / 16;  // Than the keys of one unit, which are fresh by then.
+  for (int i = 0; i < fewer; ++i) table.take("new" + std::to_string(i), kStart + kHourNs / 3);
+  EXPECT_LT(table.evicted(), fewer / 25);
+}
+
 TEST(Eviction, AnEvictedKeyStartsFresh) {
   LoneTable table("token_bucket 3/1h");
   int keys = 0;

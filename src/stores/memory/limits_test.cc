@@ -208,6 +208,19 @@ TEST(Limits, AreForgottenWithTheirLastKey) {
       << "not while a caller holds it";
 }
 
+// Keys change between numbers of one limit, and take over the slots of keys of others.
+TEST(Limits, WhoseNumbersVaryAreForgottenWithTheirLastKey) {
+  Instant now = kStart;
+  MemoryStore store({.max_bytes = kMiB, .table = {}, .caller_clock = [&] { return now; }});
+  for (std::size_t i = 0; i < 10'000; ++i, now += kMinuteNs) {
+    const std::string name = "named" + std::to_string(i);
+    LimitedKeys few(store, varying("fixed_window 1/1s", name));
+    LimitedKeys many(store, varying("fixed_window 9/1s", name));
+    ASSERT_TRUE(few.take(key_name(i), now).allowed);
+    ASSERT_TRUE(many.take(key_name(i), now).allowed);
+  }
+}
+
 // None of these keys denies, and none becomes fresh.
 TEST(Limits, ThatNoCallerHoldsGiveWayIfNoneOfTheirKeysDenies) {
   MemoryStore store({.max_bytes = kMiB, .table = {}});
