@@ -147,8 +147,8 @@ class Batch final {
    public:
     /// The inner store has answered requests_of(i). Called for each answer as it arrives, so for
     /// each key in the order in which the inner store has decided (but for the keys of a group,
-    /// whose answer may come by another connection). `arrived`: when it did; the epoch stands for
-    /// just now.
+    /// whose answer may come by another connection), by one thread at a time. `arrived`: when it
+    /// did; the epoch stands for just now.
     virtual void on_reply(Batch& batch, std::size_t i,
                           std::chrono::steady_clock::time_point arrived) noexcept = 0;
     /// The inner store has made all decisions. Calls the completion, if the batch has one. Returns

@@ -25,11 +25,18 @@ class FallbackSpace final : public Space, public std::enable_shared_from_this<Fa
     return static_cast<FallbackSpace&>(*subject.space);
   }
 
-  /// Counts the decision of a request, or of several asked together of which this is one.
+  /// Counts the decision of a request, or of several asked together of which this is one, if it is
+  /// not an answer of the inner store.
   void count(const Request& request, const Decision& decision) {
     if (!can_be_denied(request.operation, request.cost)) return;
-    const auto source = static_cast<std::size_t>(decision.source);
-    decisions_[decision.allowed ? 1 : 0][source].fetch_add(1, std::memory_order_relaxed);
+    count_of(decision).fetch_add(1, std::memory_order_relaxed);
+  }
+  /// The same for an answer of the inner store. Called by one thread at a time, so that it costs no
+  /// atomic instruction.
+  void count_answer(const Request& request, const Decision& decision) {
+    if (!can_be_denied(request.operation, request.cost)) return;
+    Count& count = count_of(decision);
+    count.store(count.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
   void add_counts(const std::string& limit, std::vector<DecisionCount>& counts) const {
     for (const bool allowed : {true, false}) {
@@ -55,10 +62,16 @@ class FallbackSpace final : public Space, public std::enable_shared_from_this<Fa
   std::uint64_t number = 0;
 
  private:
+  using Count = std::atomic<std::uint64_t>;
+
   static constexpr std::size_t kSources = static_cast<std::size_t>(Source::kUnavailable) + 1;
 
+  Count& count_of(const Decision& decision) {
+    return decisions_[decision.allowed ? 1 : 0][static_cast<std::size_t>(decision.source)];
+  }
+
   // By whether they were allowed, and by Decision::source.
-  std::array<std::array<std::atomic<std::uint64_t>, kSources>, 2> decisions_{};
+  std::array<std::array<Count, kSources>, 2> decisions_{};
   std::mutex kept_mutex_;
   std::shared_ptr<const LimitDefinition> kept_;  // guarded by kept_mutex_
 };

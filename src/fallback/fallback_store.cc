@@ -94,7 +94,9 @@ void FallbackStore::drop_names() {
 }
 
 KeyName FallbackStore::name_of(const Subject& subject) {
-  return {.space = FallbackSpace::of(subject).number, .key = subject.key};
+  // By halves, as it was stored a moment ago: a copy of both at once would have to wait for that.
+  return {.space = FallbackSpace::of(subject).number,
+          .key = {.high = subject.key.high, .low = subject.key.low}};
 }
 
 Request FallbackStore::in_local(const Subject& subject, const Request& request) {
@@ -148,15 +150,6 @@ bool FallbackStore::repeat_denial(const Subject& subject, const Request& request
   return true;
 }
 
-// After a refund or reset by this process, its callers ask the store at once. REQUIRES: answers_ is
-// not null; the limit lends no permits.
-void FallbackStore::ask_again_after(const Request& request, const KeyName& name) {
-  assert(answers_ != nullptr);
-  const bool refunds = request.operation == Operation::kRefund && request.cost > 0;
-  const bool is_reset = request.operation == Operation::kReset;
-  if (refunds || is_reset) answers_->ask_again(name, clock_.now(), is_reset);
-}
-
 void FallbackStore::submit(std::unique_ptr<Batch> batch) {
   if (auto left = left_to_ask(std::move(batch))) inner_->submit(std::move(left));
 }
@@ -176,8 +169,9 @@ std::unique_ptr<Batch> FallbackStore::left_to_ask(std::unique_ptr<Batch> batch) 
   bool has_parts = false;
   for (std::size_t i = 0; i < requests.size(); ++i) {
     Request& request = requests[i];
-    subjects.push_back({.space = request.space, .key = hash_key(request.key, secret_)});
-    Subject& subject = subjects.back();
+    Subject& subject = subjects.emplace_back();
+    subject.space = request.space;
+    subject.key = hash_key(request.key, secret_);
     if (!batch->is_group() &&
         answer_inline(subject, request, batch->now(), sent, batch->decisions()[i])) {
       subject.space = nullptr;

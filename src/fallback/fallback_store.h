@@ -148,7 +148,13 @@ class FallbackStore final : public BatchStore, private Batch::OuterStore {
 
   static KeyName name_of(const Subject& subject);
   static Request in_local(const Subject& subject, const Request& request);
-  void ask_again_after(const Request& request, const KeyName& name);
+  /// After a refund or reset by this process, its callers ask the store at once. REQUIRES:
+  /// answers_ is not null; the limit lends no permits.
+  void ask_again_after(const Request& request, const KeyName& name) {
+    const bool is_reset = request.operation == Operation::kReset;
+    if (!is_reset && (request.operation != Operation::kRefund || request.cost == 0)) return;
+    answers_->ask_again(name, clock_.now(), is_reset);
+  }
   bool answer_inline(const Subject& subject, const Request& request, Instant now, Instant& sent,
                      Decision& decision);
   bool repeat_denial(const Subject& subject, const Request& request, Instant now, Instant& sent,

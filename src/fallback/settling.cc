@@ -39,11 +39,11 @@ class FallbackStore::Settling {
       Decision& decision = batch_.decisions()[i];
       if (decision.source == Source::kUnavailable) {
         settle_lost(subjects, requests, decision);
+        for (std::size_t j = 0; j < requests.size(); ++j) {
+          FallbackSpace::of(subjects[j]).count(requests[j], decision);
+        }
       } else {
         note_answered(subjects, requests, decision);
-      }
-      for (std::size_t j = 0; j < requests.size(); ++j) {
-        FallbackSpace::of(subjects[j]).count(requests[j], decision);
       }
     }
     const bool raises = lost_ > 0 && policy() == OnFailure::kRaise;
@@ -60,7 +60,7 @@ class FallbackStore::Settling {
   using Subjects = std::span<const Subject>;
   using Requests = std::span<const Request>;
 
-  // on_reply() has recorded it.
+  // on_reply() has recorded and counted it.
   void note_answered(Subjects subjects, Requests requests, const Decision& decision) {
     answered_ = true;
     if (!decision.allowed || store_.charges_.is_empty()) return;
@@ -206,13 +206,14 @@ class FallbackStore::Settling {
 // Where an allocation fails, the process ends, as in run().
 void FallbackStore::on_reply(Batch& batch, std::size_t i, SteadyTime arrived) noexcept {
   const std::span<const Request> requests = batch.requests_of(i);
-  // Of a permit that is reclaimed, nothing is known here.
-  if (answers_ == nullptr || requests[0].is_reclaim) return;
   const Decision& decision = batch.decisions()[i];
   const Instant at = arrived_at(batch.now(), arrived);
   for (std::size_t j = 0; j < requests.size(); ++j) {
     const Request& request = requests[j];
     const Subject& subject = batch.outer.subjects[i + j];
+    FallbackSpace::of(subject).count_answer(request, decision);
+    // Of a permit that is reclaimed, nothing is known here.
+    if (answers_ == nullptr || request.is_reclaim) continue;
     const Decision& answer = batch.own_decision(i, j);
     if (answer.source != Source::kStore) continue;
     const bool is_for_permits = lends(*request.limit);

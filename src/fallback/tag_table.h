@@ -107,7 +107,11 @@ class TagTable {
   }
 
   Set* sets() const { return static_cast<Set*>(pages_.begin()); }
-  static std::size_t usual_way(std::uint64_t tag) { return (tag >> 32) % kWays; }
+  // The first of a cache line, so that the next one is at hand if that is taken.
+  static std::size_t usual_way(std::uint64_t tag) {
+    constexpr std::size_t kInALine = 64 / sizeof(Entry);
+    return (tag >> 32) * kInALine % kWays;
+  }
 
   // Each shard has every kShards-th set, so that all sets in use lie together at the beginning.
   Set& set_of(std::size_t shard, std::uint64_t tag) const {

@@ -103,7 +103,9 @@ bool ScriptedStore::carry_out(std::span<const Request> requests, bool together, 
   lock.unlock();
   for (const std::size_t i : made) {
     if (next && i == made.back()) next();
-    if (batch != nullptr && !is_open(decisions[i])) batch->on_reply(i, arrived);
+    if (batch == nullptr || is_open(decisions[i])) continue;
+    const std::lock_guard reply_lock(reply_mutex_);
+    batch->on_reply(i, arrived);
   }
   return !lost;
 }

@@ -151,6 +151,7 @@ class ScriptedStore final : public Store {
                  std::span<Decision> decisions, Batch* batch = nullptr);
   void carry_out(Batch& batch);
 
+  std::mutex reply_mutex_;  // One reply at a time is told to batches.
   mutable std::mutex mutex_;
   mutable std::condition_variable submitted_;
   // Guarded by mutex_, as `asked`, `batches`, `opened` and what decides:
