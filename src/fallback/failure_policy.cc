@@ -40,23 +40,23 @@ Decision policy_decision(OnFailure policy, std::span<const Request> requests) {
             .retry_after = denied ? kPolicyWait : kNone,
             .reset_after = policy == OnFailure::kDeny ? kPolicyWait : kNone};
   };
-  if (requests.size() == 1) {
-    const Request& request = requests[0];
-    const LimitDefinition& limit = *request.limit;
-    for (std::size_t i = 0; i < request.parts.size(); ++i) {
-      request.parts[i] = decision(fresh(limit.parts[i]));
-    }
-    Decision one = decision(fresh(limit));
-    if (request.operation == Operation::kTakeUpTo && !denied) one.taken = request.cost;
-    return one;
-  }
+  const bool is_group = requests.size() > 1;
   Together all;
   for (const Request& request : requests) {
-    const Decision one = fresh(*request.limit);
-    all.add(one);
-    if (!request.parts.empty()) request.parts[0] = decision(one);
+    const LimitDefinition& limit = *request.limit;
+    all.add(fresh(limit));
+    std::span<Decision> parts = request.parts;
+    if (is_group && !parts.empty()) {
+      parts[0] = decision(fresh(limit));
+      parts = parts.subspan(1);
+    }
+    for (std::size_t i = 0; i < parts.size(); ++i) parts[i] = decision(fresh(limit.parts[i]));
   }
-  return decision(all.decision());
+  if (is_group) return decision(all.decision());
+  const Request& only = requests[0];
+  Decision answer = decision(fresh(*only.limit));
+  if (only.operation == Operation::kTakeUpTo && !denied) answer.taken = only.cost;
+  return answer;
 }
 
 }  // namespace sluice

@@ -180,6 +180,38 @@ TEST_F(FallbackStoreTest, AGroupTellsWhatEachAnswersByTheStoreAndInItsPlace) {
   for (const Decision& part : parts) EXPECT_EQ(part.source, Source::kPolicy);
 }
 
+// Of each request of a group, its own decision and then those of its parts.
+TEST_F(FallbackStoreTest, AGroupTellsThePartsOfEachLimitInPlaceOfTheStore) {
+  std::vector<Decision> told(6);
+  const auto take_both = [&] {
+    std::ranges::fill(told, Decision{.source = Source::kUnavailable});
+    auto asked = requests({{.key = "a"}, {.key = "b", .cost = 4}});
+    for (std::size_t i = 0; i < 2; ++i) asked[i].parts = std::span(told).subspan(3 * i, 3);
+    return store_->decide_all(asked, kStoreTime);
+  };
+  const char* const limit = "sliding_log 9/1h & sliding_log 4/1h";
+  inner_->lose_all();
+  for (const OnFailure policy : {OnFailure::kAllow, OnFailure::kDeny}) {
+    wrap({.on_failure = policy}, limit);
+    const bool is_allowed = take_both().allowed;
+    for (std::size_t i = 0; i < told.size(); ++i) {
+      EXPECT_EQ(told[i].source, Source::kPolicy);
+      EXPECT_EQ(told[i].allowed, is_allowed);
+      EXPECT_EQ(told[i].limit, i % 3 == 1 ? 9 : 4);
+    }
+  }
+  inner_->lose_nothing();
+  wrap({}, limit);
+  decide_elsewhere({.key = "b"});
+  EXPECT_FALSE(decide({.key = "b", .cost = 4}).allowed);
+  inner_->lose_all();
+  EXPECT_EQ(take_both().binding, 1);
+  const std::vector<bool> allows{true, true, true, false, true, false};
+  for (std::size_t i = 0; i < told.size(); ++i) EXPECT_EQ(told[i].allowed, allows[i]) << i;
+  EXPECT_EQ(told[3].binding, 1);
+  EXPECT_EQ(told[5].retry_after, told[3].retry_after);
+}
+
 TEST_F(FallbackStoreTest, CountsDecisionsByLimitAndSource) {
   wrap({}, "token_bucket 2/1h");
   decide_batch({Ask{}, {.cost = 0}, {.cost = 1, .operation = Operation::kRefund}});

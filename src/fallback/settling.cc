@@ -172,9 +172,15 @@ class FallbackStore::Settling {
     if (requests[0].parts.empty()) return answer;
     for (Request& request : requests) request.cost = 0;
     store_.local_->answer(requests, lost_at_);
-    Decision& part = is_group ? requests[denying].parts[0] : requests[0].parts[denial.binding];
-    part = denial;
-    if (!is_group) part.binding = 0;  // It has no parts of its own.
+    std::span<Decision> parts = requests[denying].parts;
+    if (is_group) {
+      parts[0] = denial;
+      parts = parts.subspan(1);
+    }
+    if (!parts.empty()) {
+      parts[denial.binding] = denial;
+      parts[denial.binding].binding = 0;  // It has no parts of its own.
+    }
     return answer;
   }
 
