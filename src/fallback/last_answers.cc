@@ -82,14 +82,15 @@ bool LastAnswers::Denial::covers(const Request& request) const {
   return as_patient && cost_denied(request) >= cost;
 }
 
-// A smaller cost than this one was denied before, and still is if less than it remains. That is
-// known only if both denials end together, as in a block or a fixed window: else the store may be
-// asked for the smaller cost sooner.
+// A smaller cost than this one was denied before, and still is if less than it remains, and the
+// caller has no patience: for one who waits, more may be admitted. How long that lasts is known
+// only if both denials end together, as in a block or a fixed window: else the store may be asked
+// for the smaller cost sooner.
 void LastAnswers::Denial::keep_smaller_cost(const Denial& former, std::int64_t remaining,
                                             Instant now) {
   const bool is_alike = former.numbers == numbers && former.patience_ns == patience_ns;
   const bool ends_together = std::abs(until - former.until) <= kSameEndNs;
-  if (!is_alike || !ends_together || former.until <= now) return;
+  if (!is_alike || patience_ns > 0 || !ends_together || former.until <= now) return;
   if (former.cost >= cost || remaining >= former.cost) return;
   cost = former.cost;
   until = std::min(until, former.until);
@@ -189,6 +190,8 @@ bool LastAnswers::was_denied(const KeyName& name, Instant now) const {
     return false;
   }
   const std::lock_guard lock(shard.lock);
+  // Else the answer would seem to be older than what was given back.
+  if (now <= std::max(shard.refunded_at, shard.reset_at)) return true;
   const ToldEntry* const entry = told_.find(number, tag_of(name));
   return entry != nullptr && entry->may_be_denied;
 }

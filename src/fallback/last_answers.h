@@ -81,9 +81,10 @@ class LastAnswers {
               std::optional<Instant> sent, Instant at, Instant newer_than = kMaxInt64);
 
   /// For a request that is about to be sent: whether a denial of its key was recorded or cleared,
-  /// as far as is remembered, lately enough to matter while the store answers. If not, denies() is
-  /// false, unless another thread is recording a denial at this moment, and a lower bound of the
-  /// send time will do for record(). Prefetches what record() needs.
+  /// as far as is remembered, lately enough to matter while the store answers, or one of a few keys
+  /// was refunded or reset at `now` or later. If not, denies() is false, unless another thread is
+  /// recording a denial at this moment, and a lower bound of the send time will do for record().
+  /// Prefetches what record() needs.
   bool was_denied(const KeyName& name, Instant now) const;
 
   /// Whether the request is denied now; if so, sets `decision` (Source::kCache). REQUIRES: `name`

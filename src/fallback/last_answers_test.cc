@@ -124,6 +124,35 @@ TEST_F(LastAnswersTest, ADenialHoldsForEachPatienceBetweenWhichTheLimitMakesNoDi
   EXPECT_FALSE(holds("leaky_bucket 10/1h queue=9", {.patience_ns = 0}, {}));
 }
 
+// Units that another process has given back may be too few for the larger cost.
+TEST_F(LastAnswersTest, ADenialOfAPatientCallerSaysNothingOfASmallerCost) {
+  for (const std::int64_t patience_ns : {0, 7}) {
+    LastAnswers answers({.most_bytes = kOptions.most_bytes, .hold = nanoseconds(30)});
+    const auto deny_at = [&](std::int64_t cost, Instant at) {
+      answers.record(kName, request({.cost = cost, .patience_ns = patience_ns}),
+                     {.limit = 10, .remaining = 2, .retry_after = nanoseconds(kStart + 100 - at)},
+                     at, at);
+    };
+    deny_at(3, kStart);
+    deny_at(5, kStart + 20);
+    Decision decision;
+    EXPECT_EQ(answers.denies(kName, request({.cost = 3, .patience_ns = patience_ns}), kStart + 40,
+                             decision),
+              patience_ns == 0);
+  }
+}
+
+// What it is answered then is younger than what was given back.
+TEST_F(LastAnswersTest, AKeyBesideOneThatWasGivenUnitsBackIsAskedAboutAtTheExactTime) {
+  const KeyName beside{.space = 2, .key = kName.key};
+  for (const bool is_reset : {false, true}) {
+    LastAnswers answers(kOptions);
+    answers.ask_again(kName, kStart, is_reset);
+    EXPECT_TRUE(answers.was_denied(beside, kStart));
+    EXPECT_FALSE(answers.was_denied(beside, kStart + 1));
+  }
+}
+
 TEST_F(LastAnswersTest, RemembersNoDenialWithoutEnd) {
   deny({}, kNever);
   EXPECT_FALSE(find({}));
@@ -399,6 +428,20 @@ TEST_F(FallbackCacheTest, ADenialOlderThanARefundOrAResetIsNotUsed) {
     EXPECT_FALSE(decide(Ask{}).allowed);
     EXPECT_TRUE(asks(Ask{}));
     EXPECT_TRUE(last_.allowed);
+  }
+}
+
+// The store may have carried them out after the denial.
+TEST_F(FallbackCacheTest, ADenialDuringARefundOrAResetWhoseReplyIsLostIsNotUsed) {
+  for (const Operation operation : {Operation::kRefund, Operation::kReset}) {
+    inner_->says = [&](const Request& asked) -> std::optional<Decision> {
+      if (asked.operation != operation) return std::nullopt;
+      return Decision{.source = Source::kUnavailable, .taken = kTakenUnknown};
+    };
+    inner_->on_the_way = [this] { EXPECT_FALSE(decide(Ask{}).allowed); };
+    EXPECT_EQ(decide({.operation = operation}).source, Source::kLocal);
+    EXPECT_TRUE(asks(Ask{}));
+    EXPECT_FALSE(asks(Ask{}));
   }
 }
 
