@@ -82,6 +82,11 @@ std::vector<Burstiness> burstiness_of(const std::vector<Ranking>& rankings,
   return all;
 }
 
+/// Whether so many requests came too late that their bursts are worth no advice.
+bool has_too_many_late(const Advice& advice) {
+  return advice.log.late * 100 > advice.requests;
+}
+
 /// What the data cannot tell.
 std::vector<std::string> unknowns_of(const Advice& advice) {
   constexpr std::uint64_t kManyKeys = 1'000;
@@ -101,10 +106,13 @@ std::vector<std::string> unknowns_of(const Advice& advice) {
     all.push_back("With " + replay::count_of(advice.keys, "key") +
                   ", 0.1 % is less than one of them.");
   }
+  if (advice.suggestions.empty() && !has_too_many_late(advice)) {
+    all.push_back("All of these requests are peeks, whose cost is 0, so there is no advice.");
+  }
   if (advice.log.late > 0) {
     all.push_back(replay::count_of(advice.log.late, "request") +
                   " came too late to be put in the order of time" +
-                  (advice.suggestions.empty() ? ", which is too many for any advice" : "") +
+                  (has_too_many_late(advice) ? ", which is too many for any advice" : "") +
                   ": late requests look like bursts. Sort the lines of each file by time first.");
   }
   if (advice.is_in_seconds) {
@@ -165,7 +173,7 @@ Advice make_advice(const Traffic& traffic, const replay::LogSummary& log) {
   advice.keys_kept = keys.size();
   advice.keys = rankings[0].total();
   const bool asks_for_units = !keys.empty() && rankings[0].peak(0) > 0;
-  if (asks_for_units && log.late * 100 <= advice.requests) add_limits(advice, traffic, rankings);
+  if (asks_for_units && !has_too_many_late(advice)) add_limits(advice, traffic, rankings);
   advice.unknowns = unknowns_of(advice);
   return advice;
 }

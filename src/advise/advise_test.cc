@@ -216,6 +216,12 @@ TEST_F(Advise, AnEmptyInputHasNoAdvice) {
   EXPECT_EQ(result.out, "0 requests of 0 keys\n");
 }
 
+TEST_F(Advise, DataWithoutUnitsSaysWhyThereIsNoAdvice) {
+  const Result result = advise("time,key,cost\n1,a,0\n", false);
+  EXPECT_EQ(result.out.find("Start with one of these"), std::string::npos);
+  EXPECT_NE(result.out.find("All of these requests are peeks"), std::string::npos);
+}
+
 TEST_F(Advise, DataOfOneInstantHasNoTableOfWindows) {
   const Result result = advise("time,key\n1,a\n", false);
   EXPECT_EQ(result.out.find("What keys ask for"), std::string::npos);
