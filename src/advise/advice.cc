@@ -84,15 +84,15 @@ std::vector<Burstiness> burstiness_of(const std::vector<Ranking>& rankings,
 
 /// Whether so many requests came too late that their bursts are worth no advice.
 bool has_too_many_late(const Advice& advice) {
-  return advice.log.late * 100 > advice.requests;
+  return advice.log.late * 100 > advice.log.requests;
 }
 
 /// What the data cannot tell.
 std::vector<std::string> unknowns_of(const Advice& advice) {
   constexpr std::uint64_t kManyKeys = 1'000;
   std::vector<std::string> all;
-  if (advice.requests == 0) return all;
-  const std::int64_t span_ns = advice.last_ns - advice.first_ns;
+  if (advice.log.requests == 0) return all;
+  const std::int64_t span_ns = advice.log.last_ns - advice.log.first_ns;
   if (span_ns < 7 * kDayNs) {
     all.push_back("The data spans " + replay::rough_duration(span_ns) +
                   ": it shows no whole week, and no rare event such as a release or a sale.");
@@ -137,7 +137,7 @@ void add_limits(Advice& advice, const Traffic& traffic, const std::vector<Rankin
   std::vector<std::size_t> visible;
   for (std::size_t family = 0; family < kFamilies; ++family) {
     const FamilyInfo& info = limit_families().info[family];
-    const bool is_longer = info.period_ns > advice.last_ns - advice.first_ns;
+    const bool is_longer = info.period_ns > advice.log.last_ns - advice.log.first_ns;
     if (info.is_bucket() || !is_longer) visible.push_back(family);
   }
   advice.families = advise_families(rankings, visible);
@@ -155,10 +155,7 @@ void add_limits(Advice& advice, const Traffic& traffic, const std::vector<Rankin
 
 Advice make_advice(const Traffic& traffic, const replay::LogSummary& log) {
   Advice advice{.log = log,
-                .requests = traffic.requests(),
                 .is_sample = traffic.is_sample(),
-                .first_ns = traffic.first_ns(),
-                .last_ns = traffic.last_ns(),
                 .is_in_seconds = traffic.is_in_seconds(),
                 .has_status = traffic.has_status(),
                 .families = {},

@@ -61,13 +61,10 @@ struct HitKey {
 
 struct Advice {
   replay::LogSummary log;
-  std::uint64_t requests = 0;
   /// An estimate if is_sample.
   std::uint64_t keys = 0;
   std::uint64_t keys_kept = 0;
   bool is_sample = false;
-  Instant first_ns = 0;
-  Instant last_ns = 0;
   bool is_in_seconds = false;
   bool has_status = false;
   /// Those of buckets, and of the windows that are no longer than the data.

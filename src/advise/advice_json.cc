@@ -16,14 +16,14 @@ void write_shares(JsonWriter& json, std::string_view name,
 
 void write_data(JsonWriter& json, const Advice& advice) {
   json.add("key", advice.log.key);
-  json.add("requests", advice.requests);
+  json.add("requests", advice.log.requests);
   json.add("unreadable_lines", advice.log.unreadable);
   json.add("late_requests", advice.log.late);
   json.add("keys", advice.keys);
   json.add("keys_kept", advice.keys_kept);
   json.add("is_sample", advice.is_sample);
-  json.add("first_ns", advice.first_ns);
-  json.add("last_ns", advice.last_ns);
+  json.add("first_ns", advice.log.first_ns);
+  json.add("last_ns", advice.log.last_ns);
 }
 
 void write_bursts(JsonWriter& json, const Advice& advice) {

@@ -5,6 +5,7 @@
 
 #include "advise/advice_report.h"
 #include "core/safe_text.h"
+#include "replay/report.h"
 #include "replay/text.h"
 
 namespace sluice::advise {
@@ -39,7 +40,8 @@ class AdviceText {
       : advice_(advice), replay_(replay), is_coloured_(is_coloured) {}
 
   std::string text() && {
-    overview();
+    out_ = replay::heading(advice_.log, std::string(" of ") + (advice_.is_sample ? "about " : "") +
+                                            count_of(advice_.keys, "key"));
     if (!advice_.suggestions.empty()) {
       if (!advice_.burstiness.empty()) bursts();
       limits();
@@ -77,20 +79,6 @@ class AdviceText {
       }
     }
     if (!row.empty()) line(margin + row);
-  }
-
-  void overview() {
-    std::string text = count_of(advice_.requests, "request") + " of " +
-                       (advice_.is_sample ? "about " : "") + count_of(advice_.keys, "key");
-    if (advice_.requests > 0) {
-      text += ", " + replay::utc_second(advice_.first_ns) + " to " +
-              replay::utc_second(advice_.last_ns) + " UTC";
-    }
-    line(text);
-    if (!advice_.log.key.empty()) line("key " + printable(advice_.log.key, kColumns - 4));
-    if (advice_.log.unreadable > 0) {
-      line(count_of(advice_.log.unreadable, "line") + " could not be read");
-    }
   }
 
   void bursts() {
@@ -171,12 +159,13 @@ class AdviceText {
       line("  " + padded_right(suggestion.name, 10) +
            styled(suggestion.expression, kBold, is_coloured_));
       const std::string about = advice_.is_sample ? "about " : "";
-      paragraph(
-          "Would have denied " + about + count_of(suggestion.requests_denied, "request") + " (" +
-              percent(std::min(suggestion.requests_denied, advice_.requests), advice_.requests) +
-              ") of " + about + count_of(suggestion.keys_denied, "key") + " (" +
-              percent(suggestion.keys_denied, advice_.keys) + "). " + suggestion.reason,
-          12);
+      paragraph("Would have denied " + about + count_of(suggestion.requests_denied, "request") +
+                    " (" +
+                    percent(std::min(suggestion.requests_denied, advice_.log.requests),
+                            advice_.log.requests) +
+                    ") of " + about + count_of(suggestion.keys_denied, "key") + " (" +
+                    percent(suggestion.keys_denied, advice_.keys) + "). " + suggestion.reason,
+                12);
     }
     line();
     line("  See what one of them does:");

@@ -67,9 +67,7 @@ std::span<const std::string_view> Traffic::details() const {
 
 void Traffic::add(const replay::LoggedRequest& request) {
   const Instant now = request.time_ns;
-  if (requests_++ == 0) first_ns_ = last_ns_ = now;
-  first_ns_ = std::min(first_ns_, now);
-  last_ns_ = std::max(last_ns_, now);
+  ++requests_;
   is_in_seconds_ = is_in_seconds_ && now % kSecondNs == 0;
   KeyTraffic* kept = find(request.key);
   if (kept == nullptr) return;

@@ -65,11 +65,6 @@ class Traffic : public replay::RequestSink {
   std::span<const std::string_view> details() const override;
   void add(const replay::LoggedRequest& request) override;
 
-  /// All requests, also those of keys that are not kept.
-  std::uint64_t requests() const { return requests_; }
-  /// The earliest and the latest instant; 0 if there was no request.
-  Instant first_ns() const { return first_ns_; }
-  Instant last_ns() const { return last_ns_; }
   /// Whether every instant is a whole second.
   bool is_in_seconds() const { return is_in_seconds_; }
   /// Whether the lines had statuses.
@@ -115,8 +110,6 @@ class Traffic : public replay::RequestSink {
   TextNumbers user_agents_;
   TextNumbers paths_;
   std::uint64_t requests_ = 0;
-  Instant first_ns_ = 0;
-  Instant last_ns_ = 0;
   bool is_in_seconds_ = true;
   bool has_status_ = false;
 };

@@ -16,7 +16,7 @@ class ChartsOfTwo {
 
   Tally::KeyId add(std::string_view key, Instant time_ns, std::array<bool, 2> denied,
                    std::int64_t remaining = 0) {
-    const Tally::KeyId id = tally.count(key, time_ns);
+    const Tally::KeyId id = tally.count(key);
     std::array<Decision, 2> decisions;
     std::array<const Decision*, 2> pointers{};
     for (std::size_t limit = 0; limit < 2; ++limit) {

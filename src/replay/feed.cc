@@ -75,7 +75,7 @@ Feed::Feed(std::string_view command, const Logs& logs, RequestSink& sink, const 
       progress_(streams.progress_descriptor, total_bytes(logs.inputs)) {}
 
 void Feed::read() {
-  assert(keys_used_.empty() && unreadable_ == 0);
+  assert(summary_.key.empty() && summary_.unreadable == 0);
   try {
     merge();
   } catch (const ReplayError&) {
@@ -84,17 +84,16 @@ void Feed::read() {
   }
   order_.flush();
   progress_.clear();
-  if (records_ == 0 && unreadable_ > 0) {
+  if (summary_.requests == 0 && summary_.unreadable > 0) {
     throw ReplayError(kFailed, "not one line of the input could be read");
   }
 }
 
 LogSummary Feed::summary() const {
-  return {.key = keys_used_,
-          .unreadable = unreadable_,
-          .late = order_.late(),
-          .most_late_ns = order_.most_late_ns(),
-          .is_damaged = is_damaged_};
+  LogSummary summary = summary_;
+  summary.late = order_.late();
+  summary.most_late_ns = order_.most_late_ns();
+  return summary;
 }
 
 void Feed::warn_of_late() {
@@ -152,7 +151,7 @@ bool Feed::next_record(File& file) {
     if (line.text.find_first_not_of(" \t") == std::string_view::npos) continue;
     if (file.reader == nullptr && !choose_reader(line, file)) continue;
     if (read_record(line, file) == Reading::kRecord) {
-      ++records_;
+      count(file.record.time_ns);
       file.set_turn(most_far_);
       if (file.record.cost > 1 && !permit_limit_.empty()) warn_of_cost(line, file);
       return true;
@@ -161,12 +160,18 @@ bool Feed::next_record(File& file) {
   }
   count_bytes(file);
   if (file.source.error().empty()) return false;
-  is_damaged_ = true;
+  summary_.is_damaged = true;
   const std::string sentence = file.name + ": " + file.source.error();
   if (logs_.is_strict) throw ReplayError(kFailed, sentence);
   progress_.clear();
   err_ << command_ << ": " << sentence << '\n';
   return false;
+}
+
+void Feed::count(Instant time_ns) {
+  summary_.first_ns = summary_.requests == 0 ? time_ns : std::min(summary_.first_ns, time_ns);
+  summary_.last_ns = std::max(summary_.last_ns, time_ns);
+  ++summary_.requests;
 }
 
 void Feed::count_bytes(File& file) {
@@ -189,8 +194,8 @@ bool Feed::choose_reader(const Line& line, File& file) {
   } catch (const std::invalid_argument& error) {
     throw ReplayError(kMisused, file.name + ": " + error.what());
   }
-  if (keys_used_.find(file.key->text()) == std::string::npos) {
-    keys_used_.append(keys_used_.empty() ? "" : ", ").append(file.key->text());
+  if (summary_.key.find(file.key->text()) == std::string::npos) {
+    summary_.key.append(summary_.key.empty() ? "" : ", ").append(file.key->text());
   }
   file.details = order_.detail_slots(*file.reader);
   return !recognised.is_header;
@@ -223,13 +228,14 @@ void Feed::warn_of_cost(const Line& line, const File& file) {
 }
 
 void Feed::refuse(const Line& line, const File& file) {
-  ++unreadable_;
+  ++summary_.unreadable;
   const std::string sentence = file.name + ":" + std::to_string(line.number) + ": " + reason_;
   if (logs_.is_strict) throw ReplayError(kFailed, sentence);
-  if (unreadable_ > kMaxShown) return;
+  if (summary_.unreadable > kMaxShown) return;
   progress_.clear();
   err_ << sentence << '\n';
-  if (unreadable_ == kMaxShown) err_ << "(further lines that cannot be read are only counted)\n";
+  if (summary_.unreadable == kMaxShown)
+    err_ << "(further lines that cannot be read are only counted)\n";
 }
 
 }  // namespace sluice::replay

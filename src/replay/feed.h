@@ -45,6 +45,7 @@ class Feed {
 
   void merge();
   bool next_record(File& file);
+  void count(Instant time_ns);
   bool choose_reader(const Line& line, File& file);
   Reading read_record(const Line& line, File& file);
   void refuse(const Line& line, const File& file);
@@ -58,11 +59,9 @@ class Feed {
   Progress progress_;
   std::string permit_limit_;
   std::string reason_;
-  std::string keys_used_;
   Position position_;
-  std::uint64_t records_ = 0;
-  std::uint64_t unreadable_ = 0;
-  bool is_damaged_ = false;
+  /// Without the late requests.
+  LogSummary summary_;
   /// The most records of a file with far later times in a row that the merge does not believe.
   std::size_t most_far_ = 0;
 };

@@ -4,12 +4,13 @@
 namespace sluice::replay {
 namespace {
 
-void write_limit(JsonWriter& json, const LimitSummary& limit, const Summary& summary) {
+void write_limit(JsonWriter& json, const LimitSummary& limit, std::uint64_t requests,
+                 std::uint64_t keys_seen) {
   json.add("limit_expr", limit.expression);
-  json.add("requests", summary.requests);
-  json.add("admitted", summary.requests - limit.denied);
+  json.add("requests", requests);
+  json.add("admitted", requests - limit.denied);
   json.add("denied", limit.denied);
-  json.add("keys_seen", summary.keys_seen);
+  json.add("keys_seen", keys_seen);
   json.add("keys_limited", limit.keys_limited);
   if (limit.worst_minute) {
     json.open("worst_minute", '{');
@@ -35,19 +36,20 @@ void write_most_denied(JsonWriter& json, const LimitSummary& limit) {
 void write_report(JsonWriter& json, const Summary& summary, const LogSummary& log) {
   json.open('{');
   json.add("key", log.key);
-  json.add("requests", summary.requests);
+  json.add("requests", log.requests);
   json.add("unreadable_lines", log.unreadable);
   json.add("late_requests", log.late);
   json.add("most_late_ns", log.most_late_ns);
-  if (summary.requests == 0) {
+  if (log.requests == 0) {
     json.add("first_ns", nullptr);
     json.add("last_ns", nullptr);
   } else {
-    json.add("first_ns", summary.first_ns);
-    json.add("last_ns", summary.last_ns);
+    json.add("first_ns", log.first_ns);
+    json.add("last_ns", log.last_ns);
   }
-  json.add_objects("limits", summary.limits,
-                   [&](const LimitSummary& limit) { write_limit(json, limit, summary); });
+  json.add_objects("limits", summary.limits, [&](const LimitSummary& limit) {
+    write_limit(json, limit, log.requests, summary.keys_seen);
+  });
   json.close('}');
 }
 

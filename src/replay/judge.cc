@@ -47,7 +47,7 @@ void Judge::add(const LoggedRequest& request) {
 void Judge::flush() {
   if (size_ == 0) return;
   std::array<Tally::KeyId, kBatch> ids;
-  for (std::size_t i = 0; i < size_; ++i) ids[i] = tally_.count(requests_[i].key, now_);
+  for (std::size_t i = 0; i < size_; ++i) ids[i] = tally_.count(requests_[i].key);
   for (std::size_t number = 0; number < limits_.size(); ++number) {
     OpenLimit& open = limits_[number];
     for (std::size_t i = 0; i < size_; ++i) {

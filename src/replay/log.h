@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/instant.h"
 #include "replay/record.h"
 
 namespace sluice::replay {
@@ -20,8 +21,12 @@ struct LogOptions {
   bool is_strict = false;
 };
 
-/// What a command that has read logs can say of them, besides their requests.
+/// What a command that has read logs can say of them.
 struct LogSummary {
+  std::uint64_t requests = 0;
+  /// The earliest and the latest instant; 0 if there was no request.
+  Instant first_ns = 0;
+  Instant last_ns = 0;
   /// The templates of the keys: one, unless files of different formats used their defaults; empty
   /// if no line was read.
   std::string key = {};

@@ -22,7 +22,7 @@ class Collected {
 
   /// `denied` has a bit for each limit.
   void add(std::string_view key, Instant time_ns, unsigned denied) {
-    const Tally::KeyId id = tally_.count(key, time_ns);
+    const Tally::KeyId id = tally_.count(key);
     std::array<Decision, kMaxCharted> decisions;
     std::array<const Decision*, kMaxCharted> pointers{};
     for (std::size_t limit = 0; limit < limits_; ++limit) {

@@ -8,6 +8,10 @@
 
 namespace sluice::replay {
 
+/// The first lines of a text for people: what was read, of how many keys (" of 3 keys", or
+/// nothing), the template of the keys, and how many lines could not be read.
+std::string heading(const LogSummary& log, const std::string& of_keys);
+
 /// The summary for people: at most 100 columns, with keys made safe for a terminal. With
 /// `is_coloured` titles are bold and denials red.
 std::string table_report(const Summary& summary, const LogSummary& log, bool is_coloured);

@@ -10,11 +10,7 @@ namespace sluice::replay {
 namespace {
 
 Summary two_limits() {
-  Summary summary{.requests = 1234567,
-                  .keys_seen = 345,
-                  .first_ns = 1'431'857'103'000'000'000,
-                  .last_ns = 1'431'943'503'000'000'000,
-                  .limits = {}};
+  Summary summary{.keys_seen = 345, .limits = {}};
   summary.limits.push_back({.expression = "token_bucket 10/1m",
                             .denied = 234567,
                             .keys_limited = 2,
@@ -26,7 +22,13 @@ Summary two_limits() {
 }
 
 TEST(TableReport, IsAligned) {
-  EXPECT_EQ(table_report(two_limits(), {.key = "{ip}", .unreadable = 2}, false),
+  EXPECT_EQ(table_report(two_limits(),
+                         {.requests = 1234567,
+                          .first_ns = 1'431'857'103'000'000'000,
+                          .last_ns = 1'431'943'503'000'000'000,
+                          .key = "{ip}",
+                          .unreadable = 2},
+                         false),
             R"(1,234,567 requests, 2015-05-17 10:05:03 to 2015-05-18 10:05:03 UTC
 key {ip}
 2 lines could not be read
@@ -67,7 +69,8 @@ TEST(TableReport, AnEmptyInputHasAReportToo) {
 }
 
 TEST(JsonReport, CountsLateRequests) {
-  const auto report = boost::json::parse(json_report(two_limits(), {.late = 3, .most_late_ns = 4}));
+  const auto report = boost::json::parse(
+      json_report(two_limits(), {.requests = 1234567, .late = 3, .most_late_ns = 4}));
   EXPECT_EQ(report.at("late_requests").as_int64(), 3);
   EXPECT_EQ(report.at("most_late_ns").as_int64(), 4);
   EXPECT_TRUE(report.at("limits").at(1).at("worst_minute").is_null());

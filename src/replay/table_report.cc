@@ -24,7 +24,7 @@ class Table {
       : summary_(summary), log_(log), is_coloured_(is_coloured) {}
 
   std::string text() && {
-    overview();
+    out_ = heading(log_, "");
     for (const LimitSummary& limit : summary_.limits) one_limit(limit);
     if (summary_.limits.size() > 1) side_by_side();
     return std::move(out_);
@@ -35,19 +35,6 @@ class Table {
     out_ += text;
     while (out_.ends_with(' ')) out_.pop_back();
     out_ += '\n';
-  }
-
-  void overview() {
-    std::string text = count_of(summary_.requests, "request");
-    if (summary_.requests > 0) {
-      text += ", " + utc_second(summary_.first_ns) + " to " + utc_second(summary_.last_ns) + " UTC";
-    }
-    line(text);
-    text = "key " + printable(log_.key, kColumns - 4);
-    if (!log_.key.empty()) line(text);
-    if (log_.unreadable > 0) {
-      line(count_of(log_.unreadable, "line") + " could not be read");
-    }
   }
 
   static std::string number(std::uint64_t count) {
@@ -69,7 +56,7 @@ class Table {
   }
 
   void one_limit(const LimitSummary& limit) {
-    const std::uint64_t requests = summary_.requests;
+    const std::uint64_t requests = log_.requests;
     out_ += '\n';
     line(styled(printable(limit.expression, kColumns), kBold, is_coloured_));
     row("requests", number(requests), "");
@@ -104,8 +91,8 @@ class Table {
                 kFaint, is_coloured_));
     for (const LimitSummary& limit : summary_.limits) {
       line(padded_right(printable(limit.expression, kExpressionColumns - 1), kExpressionColumns) +
-           number(summary_.requests - limit.denied) + denied_number(limit.denied, kNumberColumns) +
-           share(limit.denied, summary_.requests) +
+           number(log_.requests - limit.denied) + denied_number(limit.denied, kNumberColumns) +
+           share(limit.denied, log_.requests) +
            padded_left(grouped(limit.keys_limited), kLimitedColumns));
     }
   }
@@ -117,6 +104,17 @@ class Table {
 };
 
 }  // namespace
+
+std::string heading(const LogSummary& log, const std::string& of_keys) {
+  std::string out = count_of(log.requests, "request") + of_keys;
+  if (log.requests > 0) {
+    out += ", " + utc_second(log.first_ns) + " to " + utc_second(log.last_ns) + " UTC";
+  }
+  out += '\n';
+  if (!log.key.empty()) out += "key " + printable(log.key, kColumns - 4) + '\n';
+  if (log.unreadable > 0) out += count_of(log.unreadable, "line") + " could not be read\n";
+  return out;
+}
 
 std::string table_report(const Summary& summary, const LogSummary& log, bool is_coloured) {
   return Table(summary, log, is_coloured).text();

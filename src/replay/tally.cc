@@ -37,10 +37,7 @@ Tally::Tally(std::vector<std::string> expressions)
       key_bytes_(kFirstKeyBytes),
       minutes_(expressions_.size()) {}
 
-Tally::KeyId Tally::count(std::string_view key, Instant time_ns) {
-  first_ns_ = requests_ == 0 ? time_ns : std::min(first_ns_, time_ns);
-  last_ns_ = requests_ == 0 ? time_ns : std::max(last_ns_, time_ns);
-  ++requests_;
+Tally::KeyId Tally::count(std::string_view key) {
   auto found = ids_.find(key);
   if (found == ids_.end()) {
     if (ids_.size() == std::numeric_limits<KeyId>::max()) {
@@ -65,11 +62,7 @@ void Tally::count_denied(std::size_t limit, KeyId key, Instant time_ns) {
 }
 
 Summary Tally::summary(std::size_t most) const {
-  Summary summary{.requests = requests_,
-                  .keys_seen = ids_.size(),
-                  .first_ns = first_ns_,
-                  .last_ns = last_ns_,
-                  .limits = {}};
+  Summary summary{.keys_seen = ids_.size(), .limits = {}};
   for (std::size_t i = 0; i < expressions_.size(); ++i) {
     summary.limits.push_back(denied_keys(i, most));
     summary.limits.back().worst_minute = worst_minute(i);

@@ -43,11 +43,7 @@ struct LimitSummary {
 };
 
 struct Summary {
-  std::uint64_t requests = 0;
   std::uint64_t keys_seen = 0;
-  /// The earliest and the latest instant; 0 if there was no request.
-  Instant first_ns = 0;
-  Instant last_ns = 0;
   /// In the order in which the limits were given.
   std::vector<LimitSummary> limits;
 };
@@ -69,7 +65,7 @@ class Tally {
   explicit Tally(std::vector<std::string> expressions);
 
   /// Counts a request. Throws std::length_error at 2^32 - 1 keys.
-  KeyId count(std::string_view key, Instant time_ns);
+  KeyId count(std::string_view key);
 
   /// Counts that the limit with this index denied this request.
   void count_denied(std::size_t limit, KeyId key, Instant time_ns);
@@ -114,9 +110,6 @@ class Tally {
   std::vector<std::uint64_t> counts_;
   /// By limit: the denied requests of each minute.
   std::vector<boost::unordered_flat_map<std::int64_t, std::uint64_t>> minutes_;
-  std::uint64_t requests_ = 0;
-  Instant first_ns_ = 0;
-  Instant last_ns_ = 0;
 };
 
 }  // namespace sluice::replay

@@ -9,16 +9,14 @@ namespace {
 
 TEST(Tally, WithoutDenialsThereIsNoWorstMinute) {
   Tally tally({"one"});
-  tally.count("a", 0);
+  tally.count("a");
   EXPECT_FALSE(tally.summary().limits[0].worst_minute.has_value());
   EXPECT_TRUE(tally.summary().limits[0].most_denied.empty());
 }
 
 TEST(Tally, TheWorstMinuteIsTheEarliestOfEquals) {
   Tally tally({"one"});
-  const auto deny = [&](Instant time_ns) {
-    tally.count_denied(0, tally.count("a", time_ns), time_ns);
-  };
+  const auto deny = [&](Instant time_ns) { tally.count_denied(0, tally.count("a"), time_ns); };
   for (const Instant minute : {7, 3, 5, 3, 7}) deny(minute * kMinuteNs + minute);
   const auto worst = tally.summary().limits[0].worst_minute;
   ASSERT_TRUE(worst.has_value());
@@ -29,7 +27,7 @@ TEST(Tally, TheWorstMinuteIsTheEarliestOfEquals) {
 TEST(Tally, TheTenDeniedMostTiesByBytes) {
   Tally tally({"one"});
   for (int i = 99; i >= 0; --i) {
-    const auto key = tally.count("k" + std::to_string(i / 10) + std::to_string(i % 10), 0);
+    const auto key = tally.count("k" + std::to_string(i / 10) + std::to_string(i % 10));
     tally.count_denied(0, key, 0);
     if (i == 50) tally.count_denied(0, key, 0);
   }
@@ -43,18 +41,18 @@ TEST(Tally, TheTenDeniedMostTiesByBytes) {
 TEST(Tally, KeysMayHaveAnyBytes) {
   Tally tally({});
   const std::string zero("a\0b", 3);
-  EXPECT_EQ(tally.count(zero, 0), 0U);
-  EXPECT_EQ(tally.count("a", 0), 1U);
-  EXPECT_EQ(tally.count(zero, 0), 0U);
-  for (int i = 0; i < 10'000; ++i) tally.count(std::to_string(i), 0);
-  EXPECT_EQ(tally.count("a", 0), 1U);
+  EXPECT_EQ(tally.count(zero), 0U);
+  EXPECT_EQ(tally.count("a"), 1U);
+  EXPECT_EQ(tally.count(zero), 0U);
+  for (int i = 0; i < 10'000; ++i) tally.count(std::to_string(i));
+  EXPECT_EQ(tally.count("a"), 1U);
   EXPECT_EQ(tally.summary().keys_seen, 10'002U);
 }
 
 /// Adds a key of so many requests, of which each of two limits denies the first few.
 void add_key(Tally& tally, std::string_view key, int requests, int denied_one, int denied_two) {
   for (int i = 0; i < requests; ++i) {
-    const Tally::KeyId id = tally.count(key, 0);
+    const Tally::KeyId id = tally.count(key);
     if (i < denied_one) tally.count_denied(0, id, 0);
     if (i < denied_two) tally.count_denied(1, id, 0);
   }

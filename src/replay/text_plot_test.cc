@@ -42,7 +42,7 @@ TEST(TextPlot, ColumnsHaveEveryDenialAndAreFew) {
   const Decision denied;
   for (int i = 0; i < 5'000; ++i) {
     const Instant now = kSecondNs * (1'000 + i);
-    const Tally::KeyId key = tally.count("key", now);
+    const Tally::KeyId key = tally.count("key");
     const std::array<const Decision*, 2> decisions = {&admitted, i % 5 == 0 ? &denied : &admitted};
     charts.add(tally, key, now, decisions);
   }
