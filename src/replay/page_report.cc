@@ -56,6 +56,14 @@ class Page {
     return listed->second;
   }
 
+  /// A member that is an array with the value that write(limit) adds for each limit.
+  template <class Write>
+  void for_each_limit(JsonWriter& json, std::string_view name, const Write& write) {
+    json.open(name, '[');
+    for (std::size_t limit = 0; limit < limits_; ++limit) write(limit);
+    json.close(']');
+  }
+
   void widen_timelines() {
     const std::int64_t factor = steps_.next_factor();
     steps_.widen();
@@ -71,18 +79,14 @@ class Page {
     LogSummary log = contents_.log;
     log.key = printable(log.key, kTypedColumns);
     write_report(json, summary_, log);
-    json.open("shares", '[');
-    for (std::size_t limit = 0; limit < limits_; ++limit) {
+    for_each_limit(json, "shares", [&](std::size_t limit) {
       json.add_numbers(contents_.tally.shares(limit), [](std::uint64_t keys) { return keys; });
-    }
-    json.close(']');
+    });
     write_differences(json);
-    write_sweep(json);
-    json.open("timelines", '[');
-    for (const std::vector<std::size_t>& timelines : timelines_of_limits_) {
-      json.add_numbers(timelines, [](std::size_t timeline) { return timeline; });
-    }
-    json.close(']');
+    for_each_limit(json, "sweep", [&](std::size_t limit) { write_sweep(json, limit); });
+    for_each_limit(json, "timelines", [&](std::size_t limit) {
+      json.add_numbers(timelines_of_limits_[limit], [](std::size_t timeline) { return timeline; });
+    });
     json.name("step_ns");
     return std::move(json).text();
   }
@@ -109,17 +113,13 @@ class Page {
     json.add_numbers(steps, [](const StepCounts& at) { return at.step; });
     json.name("requests");
     json.add_numbers(steps, [](const StepCounts& at) { return at.requests; });
-    json.open("denied", '[');
-    for (std::size_t limit = 0; limit < limits_; ++limit) {
+    for_each_limit(json, "denied", [&](std::size_t limit) {
       json.add_numbers(steps, [&](const StepCounts& at) { return at.denied[limit]; });
-    }
-    json.close(']');
+    });
     if (!with_levels) return;
-    json.open("level", '[');
-    for (std::size_t limit = 0; limit < limits_; ++limit) {
+    for_each_limit(json, "level", [&](std::size_t limit) {
       json.add_numbers(steps, [&](const StepCounts& at) { return at.level[limit]; });
-    }
-    json.close(']');
+    });
   }
 
   /// For each ordered pair of limits, what the second denies and the first does not.
@@ -145,24 +145,14 @@ class Page {
     json.close('}');
   }
 
-  /// For each limit its result, or null if there is none.
-  void write_sweep(JsonWriter& json) {
-    json.open("sweep", '[');
-    for (std::size_t limit = 0; limit < limits_; ++limit) {
-      if (const auto result = contents_.sweep.result(limit)) {
-        write_result(json, *result);
-      } else {
-        json.add(nullptr);
-      }
-    }
-    json.close(']');
-  }
-
-  static void write_result(JsonWriter& json, const SweepResult& result) {
+  /// Its result, or null if there is none.
+  void write_sweep(JsonWriter& json, std::size_t limit) {
+    const auto result = contents_.sweep.result(limit);
+    if (!result) return json.add(nullptr);
     json.open('{');
-    json.add("keys", result.keys);
-    json.add("is_sample", result.is_sample);
-    json.add_objects("points", result.points, [&](const SweepPoint& point) {
+    json.add("keys", result->keys);
+    json.add("is_sample", result->is_sample);
+    json.add_objects("points", result->points, [&](const SweepPoint& point) {
       json.add("percent", point.percent);
       json.add("limit_expr", point.expression);
       json.add("keys_limited", point.keys_limited);
