@@ -293,14 +293,15 @@ void Connection::read(Call& call, std::string_view reply, RemoteWorker::Clock::t
 }
 
 // A request was decided. The clock is behind if it was later before, or if the key's state was
-// written by a later one.
+// written by a later one. (With time=client the call may have been under way for long: a state that
+// was written meanwhile is later than the instant of the call.)
 void Connection::note_clock(const Call& call) {
   if (call.now != kStoreTime) return;
-  const Instant judged_at = call.script.judged_at();
-  newest_ = std::max(newest_, judged_at);
+  newest_ = std::max(newest_, call.script.judged_at());
+  const Instant now = options_.client_time ? wall_now() : call.script.judged_at();
   worker_.monitor().on_clock(
       options_.client_time ? StoreMonitor::kOwnClock : clock_,
-      std::chrono::nanoseconds(std::max(newest_, call.script.written_at()) - judged_at));
+      std::chrono::nanoseconds(std::max(newest_, call.script.written_at()) - now));
 }
 
 // The server has executed nothing of the call, unless the error says that it may have.

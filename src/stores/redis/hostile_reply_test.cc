@@ -15,6 +15,7 @@
 
 #include "core/read_number.h"
 #include "servers/await.h"
+#include "stores/redis/part_codec.h"
 #include "stores/redis/redis_space.h"
 #include "stores/redis/resp.h"
 #include "testing/fake_server.h"
@@ -510,6 +511,28 @@ TEST(RedisStore, ACallerThatALateClockAnsweredFindsItInTheHealth) {
     EXPECT_EQ(health.clock_behind, clock_behind);
     EXPECT_EQ(health.clock_lag.count(), static_cast<Instant>(clock_behind) * kMinuteNs);
   }
+}
+
+// Another process has written the key since, but not by a clock that is ahead.
+TEST(RedisStore, ACallThatTookLongIsNoSignOfALateClock) {
+  Asked asked([](const FakeServer& server) {
+    RedisOptions options = options_of(server);
+    options.client_time = true;
+    return options;
+  });
+  asked.answer("TIME", "-ERR no\r\n");
+  const std::vector<std::string> evalsha = read_command(asked.peer);
+  const Instant asked_at = wall_now() - kMinuteNs;
+  const auto written = static_cast<std::uint32_t>((asked_at + kMinuteNs / 2) / kInstantUnitNs);
+  std::string answer = evalsha.at(4).substr(0, 4);  // Its number.
+  put(answer, asked_at, '1', '\1');
+  answer += "\xf5\x01t";
+  put(answer, asked_at, written, written);
+  std::string reply;
+  append_text(reply, answer);
+  asked.peer.send(reply);
+  EXPECT_EQ(asked.pending.get().error, "");
+  EXPECT_EQ(health_of(asked.limited).clock_behind, 0U);
 }
 
 // On a cluster a call carries one slot, so the calls of a batch wait for each other.
