@@ -344,9 +344,12 @@ TEST_P(WaitingCallersTest, AreDeniedIfThereIsNoPlaceForThem) {
   Limiter& limiter = use(GetParam());
   take_and_wait(limiter);
   const nanoseconds before = limiter.peek("k").reset_after;
-  const Answer refused = begin(limiter).get();
-  EXPECT_EQ(refused.error, nullptr);
-  for (const Decision& denied : {refused.decision, limiter.acquire("k")}) {
+  const Decision refused = without_waiting([&](std::stop_token stop) {
+    return begin(limiter, 1, kForever, std::move(stop)).get().decision;
+  });
+  const Decision refused_too = without_waiting(
+      [&](std::stop_token stop) { return limiter.acquire("k", 1, kForever, std::move(stop)); });
+  for (const Decision& denied : {refused, refused_too}) {
     EXPECT_FALSE(denied.allowed);
     EXPECT_EQ(denied.ended, Ended::kAnswered);
     // The window's queue is not empty, so they have not asked.
