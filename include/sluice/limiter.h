@@ -104,10 +104,12 @@ class SLUICE_EXPORT Limiter {
   /// units. (So each process sends at most 1.2 requests a second for each such key, and as many
   /// again if its callers wait in both ways; the store is asked as often if on_failure=deny
   /// denies.) A caller that has reserved units goes ahead earlier if the bucket would admit it anew
-  /// and without a wait: after a reset, or a refund of more than all callers have reserved. What it
-  /// had reserved is not returned, since a reset may have forgotten it. If the bucket would not, or
-  /// if the limit joins it with a window or log, the caller goes ahead at the instant that it has
-  /// reserved, even if one that came after the reset has reserved an earlier one.
+  /// and without a wait: after a reset, or a refund of what all callers have reserved and once more
+  /// its own cost, less what has returned with time. What it had reserved is not returned, since a
+  /// reset may have forgotten it. If the bucket would not, or if the limit joins it with a window
+  /// or log, the caller goes ahead at the instant that it has reserved, even if one that came after
+  /// the reset or refund has reserved an earlier one. (The same holds for a refund by this process.
+  /// A memory store is not asked again: callers that have reserved units do not see a refund.)
   ///
   /// Denies at once if the wait is known to be longer than `patience`, if a leaky_bucket that is
   /// the whole limit has no place in its queue, or if 100,000 callers wait already for keys of this
