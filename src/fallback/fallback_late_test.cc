@@ -230,6 +230,11 @@ TEST_F(FallbackLateTest, GrantNoPermit) {
   inner_->answer();
   EXPECT_EQ(left(), 2) << "the one that was granted here";
   EXPECT_EQ(decide_elsewhere({.cost = 0}, kStart).remaining, 2);
+  const auto reclaimed =
+      ask_late({{.operation = Operation::kRelease, .permit = 1, .is_reclaim = true}});
+  EXPECT_EQ(reclaimed->decisions[0].taken, kTakenUnknown) << "its caller awaits no later answer";
+  inner_->answer();
+  EXPECT_EQ(decide_elsewhere({.cost = 0}, kStart).remaining, 3);
 }
 
 TEST_F(FallbackLateTest, ComeAfterTheLimitIsGone) {
