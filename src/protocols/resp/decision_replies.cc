@@ -36,7 +36,8 @@ char* put_throttle(char* to, const Decision& decision) {
   to = put(to, decision.allowed ? 0 : 1);
   to = put(to, decision.limit);
   to = put(to, decision.remaining);
-  to = put(to, decision.allowed ? -1 : round_up<kSecondNs>(decision.retry_after));
+  to = decision.allowed ? put_text(to, ":-1\r\n")
+                        : put(to, round_up<kSecondNs>(decision.retry_after));
   return put(to, round_up<kSecondNs>(decision.reset_after));
 }
 
@@ -138,15 +139,14 @@ char* DecisionReplies::put_gone(char* to, Form form, const Decision& decision) {
 
 void DecisionReplies::write_decisions(std::span<const ReplySlot> slots,
                                       std::span<const Decision> decisions, std::string& output) {
-  assert(slots.size() == decisions.size());
+  assert(slots.size() == decisions.size() && slots.size() <= DecisionBatch::kMaxRequests);
   // Room for the longest replies at once, so that writing each needs no checks.
-  const std::size_t begin = output.size();
-  output.resize(begin + decisions.size() * kMaxReplyBytes);
-  char* to = output.data() + begin;
+  char replies[DecisionBatch::kMaxRequests * kMaxReplyBytes];
+  char* to = replies;
   for (std::size_t i = 0; i < decisions.size(); ++i) {
     to = put_reply(to, slots[i].tag, decisions[i]);
   }
-  output.resize(static_cast<std::size_t>(to - output.data()));
+  output.append(replies, to);
 }
 
 void DecisionReplies::write_unavailable(const ReplySlot& slot, std::string_view why,
