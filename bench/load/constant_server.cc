@@ -200,7 +200,7 @@ std::string render_reply(std::string_view text) {
 int main(int argc, char** argv) {
   const std::string reply = argc == 3 ? sluice::bench::render_reply(argv[2]) : std::string();
   if (reply.empty()) {
-    std::fputs("usage: sluice_constant_server HOST:PORT|unix:PATH N,N,N,N,N\n", stderr);
+    std::fputs("usage: sluice_constant_server IPV4:PORT N,N,N,N,N\n", stderr);
     return 2;
   }
   sluice::bench::OpenedSocket opened = sluice::bench::listen_on(argv[1]);

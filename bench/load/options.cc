@@ -11,7 +11,7 @@ namespace sluice::bench {
 namespace {
 
 constexpr std::string_view kHelp =
-    "usage: sluice_load --address HOST:PORT|unix:PATH --command COMMAND\n"
+    "usage: sluice_load --address IPV4:PORT --command COMMAND\n"
     "  --command ping|throttle|check|evalsha|new-limit\n"
     "  --sha SHA1                    the script of evalsha\n"
     "  --caller-clock                tells the script the time\n"

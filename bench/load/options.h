@@ -37,7 +37,7 @@ struct LimitNumbers {
 };
 
 struct LoadOptions {
-  /// "127.0.0.1:6380" or "unix:/run/x.sock".
+  /// "127.0.0.1:6380".
   std::string address{};
   Command command = Command::kPing;
   /// That of the command.

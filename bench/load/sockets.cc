@@ -5,39 +5,21 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <charconv>
 #include <cstdint>
-#include <cstring>
 #include <optional>
 #include <system_error>
 
 namespace sluice::bench {
 namespace {
 
-constexpr std::string_view kUnixScheme = "unix:";
 constexpr int kBacklog = 1024;
+constexpr std::string_view kNoAddress = "it is not IPV4:PORT";
 
-struct Address {
-  sockaddr_storage storage{};
-  socklen_t bytes = 0;
-};
-
-std::optional<Address> parse_address(std::string_view text) {
-  Address address;
-  if (text.starts_with(kUnixScheme)) {
-    const std::string_view path = text.substr(kUnixScheme.size());
-    sockaddr_un local{};
-    if (path.empty() || path.size() >= sizeof(local.sun_path)) return std::nullopt;
-    local.sun_family = AF_UNIX;
-    std::memcpy(local.sun_path, path.data(), path.size());
-    std::memcpy(&address.storage, &local, sizeof(local));
-    address.bytes = sizeof(local);
-    return address;
-  }
+std::optional<sockaddr_in> parse_address(std::string_view text) {
   const std::size_t colon = text.rfind(':');
   if (colon == std::string_view::npos) return std::nullopt;
   const std::string host(text.substr(0, colon));
@@ -45,15 +27,13 @@ std::optional<Address> parse_address(std::string_view text) {
   std::uint16_t port = 0;
   const auto [end, error] =
       std::from_chars(port_text.data(), port_text.data() + port_text.size(), port);
-  sockaddr_in internet{};
+  sockaddr_in address{};
   if (error != std::errc() || end != port_text.data() + port_text.size() ||
-      inet_pton(AF_INET, host.c_str(), &internet.sin_addr) != 1) {
+      inet_pton(AF_INET, host.c_str(), &address.sin_addr) != 1) {
     return std::nullopt;
   }
-  internet.sin_family = AF_INET;
-  internet.sin_port = htons(port);
-  std::memcpy(&address.storage, &internet, sizeof(internet));
-  address.bytes = sizeof(internet);
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
   return address;
 }
 
@@ -82,11 +62,11 @@ Socket::~Socket() {
 }
 
 OpenedSocket connect_to(std::string_view text) {
-  const std::optional<Address> address = parse_address(text);
-  if (!address) return refuse("cannot connect to", text, "neither IPV4:PORT nor unix:PATH");
-  Socket socket(::socket(address->storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!socket || connect(socket.fd(), reinterpret_cast<const sockaddr*>(&address->storage),
-                         address->bytes) != 0) {
+  const std::optional<sockaddr_in> address = parse_address(text);
+  if (!address) return refuse("cannot connect to", text, kNoAddress);
+  Socket socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!socket ||
+      connect(socket.fd(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) != 0) {
     return refuse("cannot connect to", text, std::generic_category().message(errno));
   }
   set_no_delay(socket.fd());
@@ -96,13 +76,12 @@ OpenedSocket connect_to(std::string_view text) {
 }
 
 OpenedSocket listen_on(std::string_view text) {
-  const std::optional<Address> address = parse_address(text);
-  if (!address) return refuse("cannot listen on", text, "neither IPV4:PORT nor unix:PATH");
-  Socket socket(::socket(address->storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const std::optional<sockaddr_in> address = parse_address(text);
+  if (!address) return refuse("cannot listen on", text, kNoAddress);
+  Socket socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const int yes = 1;
   if (!socket || setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) != 0 ||
-      bind(socket.fd(), reinterpret_cast<const sockaddr*>(&address->storage), address->bytes) !=
-          0 ||
+      bind(socket.fd(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) != 0 ||
       listen(socket.fd(), kBacklog) != 0 || !set_non_blocking(socket.fd())) {
     return refuse("cannot listen on", text, std::generic_category().message(errno));
   }
@@ -111,7 +90,6 @@ OpenedSocket listen_on(std::string_view text) {
 
 void set_no_delay(int fd) {
   const int yes = 1;
-  // Fails on a Unix socket, which has no such delay.
   static_cast<void>(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes)));
 }
 

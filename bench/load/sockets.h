@@ -27,14 +27,14 @@ struct OpenedSocket {
   std::string error;
 };
 
-/// Addresses are "127.0.0.1:6380" (IPv4, no names) or "unix:/run/x.sock".
+/// Addresses are "127.0.0.1:6380" (IPv4, no names).
 /// Connects. The socket is non-blocking and without Nagle's delay.
 OpenedSocket connect_to(std::string_view address);
 
-/// Listens on a non-blocking socket. The path of a Unix socket must not exist.
+/// Listens on a non-blocking socket.
 OpenedSocket listen_on(std::string_view address);
 
-/// Makes TCP connections send each write at once. No effect on others.
+/// Makes a connection send each write at once.
 void set_no_delay(int fd);
 
 }  // namespace sluice::bench
