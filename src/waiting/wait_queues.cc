@@ -324,6 +324,11 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
     serve();
   }
 
+  /// Lets a waiter know the last denial of the first.
+  void tell_denial(Waiter& waiter) const {
+    if (denied_) waiter.denied = denied_;
+  }
+
   /// Ends a waiter of this queue at once, denied.
   void leave(Waiter& waiter, Ended ended) {
     const auto self = shared_from_this();
@@ -521,7 +526,7 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
   void deny(const std::shared_ptr<Waiter>& waiter, Ended ended) {
     const auto self = shared_from_this();
     remove(waiter);
-    if (denied_) waiter->denied = denied_;
+    tell_denial(*waiter);
     waiter->tell_denied(ended);
   }
 
@@ -644,14 +649,17 @@ void WaitQueues::join(const std::shared_ptr<Waiter>& waiter, const std::stop_tok
   waiter->request().most_denial_age = kMostDenialAge;
   const std::lock_guard lock(queues.mutex_);
   const auto timer = queues.timer();
+  const Limit& limit = limit_of(claim);
+  auto found = queues.find_queue(claim.key, limit);
   if (queues.waiting_.load(std::memory_order_relaxed) >= queues.most_waiting_) {
-    timer->post([waiter] {
-      if (!waiter->is_done()) waiter->tell_denied(Ended::kAnswered);
+    const auto queue = found == queues.queues_.end() ? nullptr : found->second;
+    timer->post([waiter, queue] {
+      if (waiter->is_done()) return;
+      if (queue) queue->tell_denial(*waiter);
+      waiter->tell_denied(Ended::kAnswered);
     });
     return;
   }
-  const Limit& limit = limit_of(claim);
-  auto found = queues.find_queue(claim.key, limit);
   if (found == queues.queues_.end()) {
     found = queues.queues_.emplace(claim.key, std::make_shared<Queue>(queues, timer, limit));
   }
