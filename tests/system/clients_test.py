@@ -27,6 +27,6 @@ class Clients(ServerTest):
 
     def test_those_from_npm(self):
         npm_install()
-        for name in ("redis", "ioredis"):
+        for name in ("redis", "ioredis", "glide"):
             with self.subTest(name):
                 self.expect_ok(name, "node", os.path.join(FOLDER, "clients.mjs"), name)

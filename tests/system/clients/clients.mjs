@@ -1,10 +1,12 @@
-// Runs one npm client against a server: node clients.mjs redis|ioredis PORT [CA CERTIFICATE KEY]
-// With these files it connects over TLS.
+// Runs one npm client against a server:
+//     node clients.mjs redis|ioredis|glide PORT [CA CERTIFICATE KEY]
+// With these files, redis and ioredis connect over TLS.
 // Plain: CL.THROTTLE sixteen times, then the seventeenth. Pipelined: a thousand at once, in order.
 // In a transaction: MULTI, a hundred, EXEC; one with an unknown command, which charges nothing.
 // Exits with 1 and says where an answer differs.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
+import { Batch, GlideClient, Logger, ProtocolVersion } from '@valkey/valkey-glide';
 import Redis from 'ioredis';
 import { createClient } from 'redis';
 
@@ -53,6 +55,24 @@ async function openIoredis() {
   };
 }
 
+// Valkey's own. It has a time limit for each command, which is 250 ms if it is not told another.
+async function openGlide(protocol) {
+  Logger.init('off');
+  const client = await GlideClient.createClient({
+    addresses: [address], clientName: 'test', requestTimeout: 30_000,
+    advancedConfiguration: { connectionTimeout: 30_000 },
+    protocol: protocol === 3 ? ProtocolVersion.RESP3 : ProtocolVersion.RESP2,
+  });
+  const batch = (commands, isAtomic) => client.exec(
+    commands.reduce((all, command) => all.customCommand(command), new Batch(isAtomic)), true);
+  return {
+    send: (command) => client.customCommand(command),
+    sendMany: (commands) => batch(commands, false),
+    transact: (commands) => batch(commands, true),
+    close: () => client.close(),
+  };
+}
+
 const throttle = (key, most) =>
   ['CL.THROTTLE', key, String(most), '1', String(period)];
 
@@ -96,7 +116,8 @@ async function transaction(client, name) {
   assert.equal(await client.send(['DEL', `${name}-multi`, 'never-seen']), 1);
 }
 
-const openers = { redis: [[openRedis, 2], [openRedis, 3]], ioredis: [[openIoredis, 2]] };
+const openers = { redis: [[openRedis, 2], [openRedis, 3]], ioredis: [[openIoredis, 2]],
+                  glide: [[openGlide, 2], [openGlide, 3]] };
 for (const [open, protocol] of openers[name]) {
   const client = await open(protocol);
   await plain(client, `${name}${protocol}`);
