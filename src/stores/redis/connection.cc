@@ -30,7 +30,6 @@ class Connection::Control final : public Command {
   Control(Connection& connection, std::string command, Answer answer)
       : connection_(connection), command_(std::move(command)), answer_(std::move(answer)) {}
 
-  std::size_t bytes() const { return command_.size(); }
   std::size_t replies() const override { return answer_ ? 1 : 0; }
   void write(std::string& output) override { output += command_; }
   void on_reply(std::string_view reply) override {
@@ -173,7 +172,6 @@ void Connection::fail_waiting(std::string_view why) {
 // An Answer may call add_control() again: that new command must not fail with these.
 void Connection::fail_controls() {
   const auto lost = std::exchange(controls_, {});
-  unsent_control_bytes_ = 0;
   for (const auto& control : lost) control->on_lost(Loss::kUnsent, {});
 }
 
@@ -189,7 +187,6 @@ void Connection::add(PendingRequest& request, bool asking) {
 }
 
 void Connection::add_control(std::string command, Answer answer) {
-  unsent_control_bytes_ += command.size();
   controls_.push_back(std::make_unique<Control>(*this, std::move(command), std::move(answer)));
 }
 
@@ -215,7 +212,6 @@ std::unique_ptr<Command> Connection::next_command() {
   if (!controls_.empty()) {
     std::unique_ptr<Control> first = std::move(controls_.front());
     controls_.pop_front();
-    unsent_control_bytes_ -= first->bytes();
     return first;
   }
   // Calls that were sent before the script was loaded again will fail with NOSCRIPT too, all before

@@ -85,8 +85,8 @@ class Connection final : public PipelineUser {
   /// the next flush(). Without an `answer`, one that has no reply, as SUBSCRIBE: what the server
   /// says of it is pushed.
   void add_control(std::string command, Answer answer);
-  /// The bytes of those that are not sent yet.
-  std::size_t unsent_control_bytes() const { return unsent_control_bytes_; }
+  /// Whether some of them are not sent yet.
+  bool has_unsent_control() const { return !controls_.empty(); }
 
   /// When the call that carries this request was sent, or the oldest command in flight.
   std::optional<RemoteWorker::Clock::time_point> sent_at(const PendingRequest& request) const;
@@ -148,7 +148,6 @@ class Connection final : public PipelineUser {
   RequestList again_;   // Sent before queue_: the server has not executed them the first time.
   RequestList asking_;  // Sent first, after an ASKING.
   std::deque<std::unique_ptr<Control>> controls_;  // To be sent.
-  std::size_t unsent_control_bytes_ = 0;           // Of these.
   bool loads_script_ = false;                      // The script is being loaded again.
   // The number of the next call, which its reply repeats. Connections begin at random numbers.
   std::uint32_t next_number_;

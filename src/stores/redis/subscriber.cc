@@ -15,8 +15,6 @@ namespace {
 constexpr int kIdleBeats = 10;
 // While no server is known.
 constexpr std::chrono::milliseconds kLookAgain{50};
-// More than the commands that subscribe to as many channels as there may be.
-constexpr std::size_t kMaxUnsentBytes = std::size_t{32} << 20;
 
 }  // namespace
 
@@ -105,16 +103,16 @@ void Subscriber::forget_all_gone() {
 // Without a connection nothing is sent: on_up() subscribes to all channels.
 void Subscriber::tell(std::string_view command, const std::string& channel) {
   if (!connection_ || !connection_->is_up()) return;
-  if (connection_->unsent_control_bytes() > kMaxUnsentBytes) {
-    return connection_->reconnect(connection_->name() + " does not receive");
-  }
   connection_->add_control(command_of({command, channel}), nullptr);
   connection_->flush();
 }
 
 // Looks whether there is a connection, to the right server, and whether it is of use.
 void Subscriber::beat() {
-  forget_all_gone();
+  // If the server receives slowly, commands wait to be sent. Until they are, watches that have gone
+  // go on counting against kMaxBytes, so that not more and more commands wait.
+  const bool is_slow = connection_ && connection_->has_unsent_control();
+  if (!is_slow) forget_all_gone();
   const bool is_up = connection_ && connection_->is_up();
   idle_beats_ = channels_.empty() ? idle_beats_ + 1 : 0;
   if (channels_.empty() && (!is_up || idle_beats_ == kIdleBeats)) return connection_.reset();
@@ -127,6 +125,7 @@ void Subscriber::beat() {
   if (servers.empty()) {
     if (!is_up) beat_.set(kLookAgain);
   } else if (is_up && std::ranges::any_of(servers, is_used, &Connection::endpoint)) {
+    if (is_slow) return;
     connection_->add_control(command_of({"PING"}), [](const Reply*) {});
     connection_->flush();
   } else {
