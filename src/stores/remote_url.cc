@@ -78,6 +78,11 @@ std::vector<Endpoint> read_servers(StoreUrl& url, bool over_tls, std::uint16_t p
   const auto tls = read_tls(url, over_tls);
   for (Endpoint& server : servers) server.tls = tls;
   if (servers.empty()) url.fail("it names no server, as in " + example);
+  // It is a mistake, and a sentinel would have two votes.
+  for (auto server = servers.begin(); server != servers.end(); ++server) {
+    if (std::find(servers.begin(), server, *server) == server) continue;
+    url.fail("it names " + server->text() + " twice");
+  }
   return servers;
 }
 
@@ -170,10 +175,6 @@ MemcachedOptions read_memcached_url(StoreUrl& url, const StoreOptions& options) 
   MemcachedOptions memcached;
   memcached.servers = read_servers(url, url.yes_no_option("tls", false), kMemcachedPort,
                                    "memcached://127.0.0.1:11211");
-  for (auto server = memcached.servers.begin(); server != memcached.servers.end(); ++server) {
-    if (std::find(memcached.servers.begin(), server, *server) == server) continue;
-    url.fail("it names " + server->text() + " twice");
-  }
   read_common(
       url, options, memcached::is_prefix,
       std::to_string(memcached::kMaxPrefixBytes) + " characters from '!' to '~' without ':'",

@@ -151,6 +151,8 @@ TEST(RemoteUrl, SaysWhatIsWrong) {
            {"redis://a/-1", database},
            {"redis://a/1/2", database},
            {"redis+sentinel://a", "it does not say which primary"},
+           {"redis+sentinel://a,b,a:26379/it", "it names a:26379 twice"},
+           {"redis+cluster://a,a", "it names a:6379 twice"},
            {"redis+sentinel://a//1", "it does not say which primary"},
            {"redis+sentinel://a/it/x", database},
            {"redis+cluster://a/1", "a cluster has one database only"},
