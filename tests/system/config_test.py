@@ -230,7 +230,7 @@ limits:
             permit = connection.ask("SLUICE.ACQUIRE", "jobs", "free")[1]
             self.assertEqual(connection.ask("SLUICE.RELEASE", "jobs", "free", permit), 1)
             self.assertIn("\r\nwould_deny:3\r\n", connection.ask("INFO", "sluice"))
-            self.assertIn("\r\nallowed_override:2\r\n", connection.ask("INFO", "sluice"))
+            self.assertIn("\r\nallowed_override:3\r\n", connection.ask("INFO", "sluice"))
 
         def ask(path, **body):
             status, headers, reply = post(server.http[1], path, body)
