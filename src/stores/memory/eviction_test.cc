@@ -313,6 +313,22 @@ TEST(Full, RetryAfterEndsWhenThereIsRoom) {
   EXPECT_GT(tried, 20);
 }
 
+// The keys near it have no records, so that it does not matter that none of them denies.
+TEST(Full, RetryAfterEndsWhenThereIsRoomForARecord) {
+  MemoryStore store(small_store());
+  LimitedKeys packed(store, "fixed_window 1000/1d");
+  for (std::uint64_t i = 0; store.counters().evicted < 5'000; ++i) packed.take(key_name(i), kStart);
+  LimitedKeys logs(store, "sliding_log 1/1h");
+  Instant now = kStart;
+  for (std::uint64_t i = 0; store.counters().without_room < 100; ++i) {
+    logs.take(key_name(i), now += 1000);
+  }
+  const Decision denied = logs.take("new", now);
+  ASSERT_EQ(denied.source, Source::kFull);
+  EXPECT_GT(denied.retry_after, std::chrono::minutes(59));
+  EXPECT_TRUE(logs.take("new", now + denied.retry_after.count()).allowed);
+}
+
 // The shard has no key that it could forget, and waiting 73 years would not change that.
 TEST(Full, FreshKeysElsewhereMakeRoom) {
   LoneTable table("sliding_log 10000/1s");

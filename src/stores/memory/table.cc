@@ -268,7 +268,7 @@ Cell Table::key_cell(Place place) const {
   return cell != nullptr ? *cell : 0;
 }
 
-bool Table::reserve(const Member& member, Instant now, std::span<const Tag> pinned) {
+bool Table::reserve(Member& member, Instant now, std::span<const Tag> pinned) {
   const Place place = member.place;
   const Request& request = member.request;
   Cell* cell = place.shard->find(place.tag);
@@ -280,7 +280,9 @@ bool Table::reserve(const Member& member, Instant now, std::span<const Tag> pinn
   // Makes room for bytes() more bytes until reserves() finds enough.
   const auto reserve_one = [&](auto reserves, auto bytes) {
     for (std::size_t tries = 0; !reserves(); ++tries) {
-      const bool has_made_room = tries < kMostTries && make_room(place, bytes(), now, pinned);
+      member.lacking_bytes = bytes();
+      const bool has_made_room =
+          tries < kMostTries && make_room(place, member.lacking_bytes, now, pinned);
       cell = place.shard->find(place.tag);  // It may have moved.
       if (!has_made_room) return false;
     }
@@ -417,7 +419,7 @@ Decision Table::decide_together(std::span<Member> members, Instant now) {
     }
   } else if (Member* without_room = reserve_all(members, now)) {
     retract(members, now);
-    const auto wait = room_after(without_room->place, now);
+    const auto wait = room_after(*without_room, now);
     for (Judged& one : without_room->judged) {
       one.decision = {.source = Source::kFull,
                       .limit = one.decision.limit,

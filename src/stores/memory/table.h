@@ -52,6 +52,9 @@ struct Member {
   bool denies_all = false;
   /// Likewise: the new key found no room, and is admitted without being recorded.
   bool is_unrecorded = false;
+  /// Set by a reservation that fails: the bytes of the record that found no room; 0 if the key
+  /// found no slot.
+  std::size_t lacking_bytes = 0;
 };
 
 /// What shall count of one part of a key: these units, as if taken at this instant, and no others.
@@ -176,7 +179,7 @@ class Table {
   /// Makes room for the member's changes, so that commit() cannot fail. If there is no room,
   /// returns false, or throws StoreError if the table may forget nothing; the key behaves as
   /// before. Does not evict the tags in `pinned`.
-  bool reserve(const Member& member, Instant now, std::span<const Tag> pinned);
+  bool reserve(Member& member, Instant now, std::span<const Tag> pinned);
   /// Applies the member's changes.
   void commit(const Member& member, Instant now);
   /// The slot is judged from now on by the limit of this request: that of its key with other
@@ -217,8 +220,9 @@ class Table {
   void erase(Shard& shard, const Slot& slot);
   Standing standing_of(const Slot& slot, Instant now) const;
   bool is_fresh_slot(const Slot& slot, Instant now) const;
-  /// The time after which a key that found no room may find some.
-  std::chrono::nanoseconds room_after(Place place, Instant now) const;
+  /// The time after which a member that found no room may find some: when a key near it that has as
+  /// much denies no more.
+  std::chrono::nanoseconds room_after(const Member& member, Instant now) const;
 
   /// How often one call tries to make room for a part of a state.
   static constexpr std::size_t kMostTries = 8;

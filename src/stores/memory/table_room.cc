@@ -302,9 +302,10 @@ bool Table::is_fresh_slot(const Slot& slot, Instant now) const {
   return is_fresh(limits_->parts(slot.limit), slot.cell, now);
 }
 
-std::chrono::nanoseconds Table::room_after(Place place, Instant now) const {
+std::chrono::nanoseconds Table::room_after(const Member& member, Instant now) const {
   auto soonest = std::chrono::nanoseconds::max();
-  place.shard->visit_candidates(place.tag, [&](const Slot& slot) {
+  member.place.shard->visit_candidates(member.place.tag, [&](const Slot& slot) {
+    if (record_bytes(slot.cell) < member.lacking_bytes) return false;
     soonest = std::min(soonest, standing_of(slot, now).retry_after);
     return true;
   });
