@@ -3,11 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <functional>
 #include <string>
+#include <thread>
 
 #include "faults/expectations.h"
 #include "faults/load.h"
@@ -145,6 +147,27 @@ TEST(ForgetfulMemcached, ForgetsUnderLoad) {
     server.command("flush_all\r\n");
     return round;
   });
+}
+
+// Every write of the nearer process comes before one of the farther one, which is carried out only
+// because the key is claimed for it.
+TEST(Memcached, AFartherProcessIsNotStarvedByANearerOne) {
+  const MemcachedServer server;
+  FaultProxy far(server.port());
+  far.delay_replies(2ms);
+  const Limit limit("fixed_window 1000000000/100d", "login");
+  Limiter near(open_store(server.url() + "?deadline=100ms"), limit);
+  Limiter farther(open_store(url_of(far) + "?deadline=100ms"), limit);
+  std::atomic<bool> stopping = false;
+  std::thread writer([&] {
+    while (!stopping) near.check("hot");
+  });
+  int answered = 0;
+  for (int i = 0; i < 20; ++i) answered += farther.check("hot").source == Source::kStore ? 1 : 0;
+  stopping = true;
+  writer.join();
+  std::printf("[  FIGURES ] the store has answered %d of 20 requests\n", answered);
+  EXPECT_GE(answered, 10);
 }
 
 // One connection that ends within a reply, at the place that the test chooses.

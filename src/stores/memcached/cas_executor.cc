@@ -102,9 +102,10 @@ void CasExecutor::begin_round(KeyEntry& key) {
 }
 
 // Reads the key for the requests that wait now, if any.
-void CasExecutor::next_round(KeyEntry& key) {
+void CasExecutor::next_round(KeyEntry& key, bool claims) {
   if (key.waiting.empty()) return end_round(key);
   key.step = Step::kRead;
+  key.claims = claims;
   key.connection.send(key);
 }
 
@@ -147,6 +148,7 @@ void CasExecutor::judge_on_last_write(KeyEntry& key) {
 
 void CasExecutor::on_reply(KeyEntry& key, const MetaReply& reply) {
   key.is_in_flight = false;
+  key.claims = false;
   if (key.is_write()) {
     on_written(key, reply);
   } else {
@@ -166,6 +168,8 @@ void CasExecutor::on_read(KeyEntry& key, const MetaReply& reply) {
     refuse(key.waiting, key.connection.name() + " keeps no cas tokens (-C), which Sluice needs");
     return end_round(key);
   }
+  const bool may_wait = key.losses > 0 && !has_lost_for(key, options_.deadline / 2);
+  if (reply.is_claimed && may_wait) return next_round(key);
   if (key.waiting.empty() || !read_state(key, reply)) return end_round(key);
   const Instant now = wall_now();
   worker_.monitor().on_clock(StoreMonitor::kOwnClock,
@@ -281,8 +285,14 @@ void CasExecutor::on_written(KeyEntry& key, const MetaReply& reply) {
 void CasExecutor::on_race_lost(KeyEntry& key) {
   judge_again(key);
   key.step = Step::kRead;  // The server has refused the write: no request may be done.
-  ++key.losses;
-  next_round(key);
+  if (key.losses++ == 0) key.lost_at = Connection::Clock::now();
+  next_round(key, has_lost_for(key, options_.deadline / 4));
+}
+
+// REQUIRES: it has lost a race.
+bool CasExecutor::has_lost_for(const KeyEntry& key, std::chrono::nanoseconds time) {
+  assert(key.losses > 0);
+  return Connection::Clock::now() - key.lost_at >= time;
 }
 
 // A write that was not sent begins again with a read, because its token is not valid on the next

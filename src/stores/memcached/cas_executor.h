@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <span>
 #include <string>
@@ -23,6 +24,11 @@ namespace sluice::memcached {
 /// Requests for a key that this process wrote last (LastWrite) are judged on that value without a
 /// read. The write that follows is refused if another process has written since, so no decision
 /// comes from the remembered value alone.
+///
+/// A process that is farther from the server than another one that writes the key without a pause
+/// would lose every race. So a process that has lost races for a quarter of the deadline claims the
+/// key, and one that has lost a race by that waits for the claimer's write, for half of the
+/// deadline at most: whoever takes longer to read and write is late anyway.
 ///
 /// A write whose outcome is unknown is not repeated: its requests are kUnavailable. A request whose
 /// time is up before it is judged is not executed; but the first such one of a key that is being
@@ -52,10 +58,11 @@ class CasExecutor final : public Router, public KeyOwner {
  private:
   Connection& connection_of(std::string_view name) const;
   void begin_round(KeyEntry& key);
-  void next_round(KeyEntry& key);
+  void next_round(KeyEntry& key, bool claims = false);
   void end_round(KeyEntry& key);
   void make_room();
   void on_read(KeyEntry& key, const MetaReply& reply);
+  static bool has_lost_for(const KeyEntry& key, std::chrono::nanoseconds time);
   bool read_state(KeyEntry& key, const MetaReply& reply);
   void judge(KeyEntry& key, Instant now);
   Decision decide(const PendingRequest& pending, const Request& request, Instant now);

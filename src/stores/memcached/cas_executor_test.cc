@@ -120,13 +120,13 @@ class CasExecutorTest : public testing::Test {
     return "HD c" + std::to_string(token) + " O0\r\nMN\r\n";
   }
   // As a server holds the key after so many units.
-  std::string value(std::int64_t units, std::uint64_t token, std::int64_t written_s = 0) {
+  std::string value(std::int64_t units, std::uint64_t token, const std::string& flags = " f0") {
     KeyState state;
     state.decide(request("k", units), kNow);
     std::string text;
     state.write(text);
-    return "VA " + std::to_string(text.size()) + " c" + std::to_string(token) + " f" +
-           std::to_string(written_s) + " O0\r\n" + text + "\r\nMN\r\n";
+    return "VA " + std::to_string(text.size()) + " c" + std::to_string(token) + flags + " O0\r\n" +
+           text + "\r\nMN\r\n";
   }
 
   // Has written the key's first value, in two round trips.
@@ -190,11 +190,11 @@ TEST_F(CasExecutorTest, AKeyThatWasWrittenByALaterClockIsNoticed) {
   const std::int64_t now_s = wall_now() / kSecondNs;
   write_first("other", 1, 3);
   ask("k");
-  exchange(value(1, 7, now_s));
+  exchange(value(1, 7, " f" + std::to_string(now_s)));
   EXPECT_THAT(exchange(done(8)), HasSubstr(" F" + std::to_string(now_s / 1000)));
   EXPECT_EQ(health().clock_behind, 0U);
   ask("later");
-  exchange(value(1, 9, now_s + 30));
+  exchange(value(1, 9, " f" + std::to_string(now_s + 30)));
   EXPECT_EQ(health().clock_behind, 1U);
   EXPECT_EQ(health().late_clock, "this process's clock");
   EXPECT_GT(health().clock_lag, 1s);
@@ -445,6 +445,37 @@ TEST_F(CasExecutorTest, ADenialIsNotTakenFromMemory) {
   EXPECT_THAT(exchange(done(72)), HasSubstr(" C71 c O0\r\n"));
   EXPECT_EQ(asked.decision.remaining, 2);
   EXPECT_EQ(peek.decision.remaining, 2);
+}
+
+// A process that is nearer to the server would win every race.
+TEST_F(CasExecutorTest, AKeyWhoseRacesAreLostForLongIsClaimed) {
+  const std::string claim = "md sluice:login:k I O0\r\n";
+  options_.deadline = 0ns;
+  const Ask& asked = ask("k");
+  EXPECT_EQ(exchange(kMiss), kRead);
+  std::uint64_t token = 70;
+  for (const char* claimed : {"NF O0\r\n", "HD O0\r\n", "SERVER_ERROR busy\r\n"}) {
+    exchange("EX O0\r\nMN\r\n");
+    EXPECT_EQ(exchange(claimed + value(1, ++token, " Z")), claim + std::string(kRead));
+  }
+  EXPECT_THAT(exchange(done(90)), HasSubstr(" C73 ")) << "whoever has claimed it, too";
+  EXPECT_EQ(asked.decision.remaining, 3);
+  ask("k");
+  EXPECT_EQ(sent(), kRead);
+}
+
+TEST_F(CasExecutorTest, AKeyThatAnotherProcessClaimsIsLeftToIt) {
+  write_first("k", 1, 70);
+  const Ask& asked = ask("k");
+  EXPECT_THAT(exchange("EX O0\r\nMN\r\n"), HasSubstr(" C70 "));
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(exchange(value(1, 71, " Z")), kRead);
+  EXPECT_EQ(exchange(value(2, 72)), kRead);
+  EXPECT_THAT(exchange(done(73)), HasSubstr(" C72 "));
+  EXPECT_EQ(asked.decision.remaining, 2);
+  const Ask& next = ask("k");
+  exchange(value(3, 74, " Z"));
+  EXPECT_THAT(exchange(done(75)), HasSubstr(" C74 ")) << "it has not lost a race by that claim";
+  EXPECT_EQ(next.decision.remaining, 1);
 }
 
 // Until this process has written it twice, and no other between.

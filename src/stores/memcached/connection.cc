@@ -60,6 +60,7 @@ void Connection::Call::write(std::string& output) {
 // False if this cannot be the reply to the commands.
 bool Connection::Call::read(std::string_view reply) {
   for (const KeyEntry* key : keys_) {
+    if (key->claims && !take_reply(reply)) return false;  // The claim's own decides nothing.
     const auto next = take_reply(reply);
     const std::size_t number = replies_.size();
     if (!next || next->number.value_or(number) != number || !key->can_be_answered(*next)) {

@@ -53,6 +53,7 @@ struct KeyEntry {
 
   /// Appends the command, numbered.
   void append_command(std::string& output, std::uint32_t number) const {
+    if (claims) append_claim(output, *name, number);
     if (step == Step::kRead) append_get(output, *name, number);
     if (step == Step::kWrite)
       append_set(output, {*name, last.value, expiry_s, judged_token, written_s}, number);
@@ -82,8 +83,11 @@ struct KeyEntry {
   std::optional<std::uint64_t> judged_token;
   std::int64_t expiry_s = 0;
   std::uint32_t written_s = 0;
-  /// Races lost one after the other.
+  /// The command is a read, and the key is claimed just before it.
+  bool claims = false;
+  /// Races lost one after the other, and when the first of them was.
   unsigned losses = 0;
+  std::chrono::steady_clock::time_point lost_at;
   LastWrite last;
 };
 

@@ -56,6 +56,7 @@ bool read_flags(std::string_view line, MetaReply& reply) {
     if (word[0] == 'O' && !read_number(number, reply.number.emplace())) return false;
     if (word[0] == 'c' && !read_number(number, reply.token)) return false;
     if (word[0] == 'f' && !read_number(number, reply.written_s)) return false;
+    if (word == "Z") reply.is_claimed = true;
   }
   return true;
 }
@@ -65,6 +66,12 @@ bool read_flags(std::string_view line, MetaReply& reply) {
 void append_get(std::string& output, std::string_view key, std::uint32_t number) {
   append_command(output, "mg ", key);
   append_flag(output, " v c f O", number);
+  output.append(kLineEnd);
+}
+
+void append_claim(std::string& output, std::string_view key, std::uint32_t number) {
+  append_command(output, "md ", key);
+  append_flag(output, " I O", number);
   output.append(kLineEnd);
 }
 

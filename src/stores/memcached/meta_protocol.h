@@ -25,6 +25,12 @@ inline constexpr std::size_t kMaxKeyBytes = 250;
 /// Reads a value with its cas token and client flags: Write::written_s.
 void append_get(std::string& output, std::string_view key, std::uint32_t number);
 
+/// Claims the key: marks its value, if there is one, and gives it a new cas token, so that no write
+/// that is on its way is carried out. The first read after that is the claimer's; later ones see
+/// MetaReply::is_claimed, until the value is written. A claim is not a lock: whoever reads the
+/// value may write it.
+void append_claim(std::string& output, std::string_view key, std::uint32_t number);
+
 /// A write that replaces a value that was read, or adds one if there was none.
 struct Write {
   std::string_view key;
@@ -91,6 +97,8 @@ struct MetaReply {
   std::uint64_t token = 0;
   /// Write::written_s of the value; 0 if the reply has none.
   std::uint32_t written_s = 0;
+  /// The value is claimed, and another read has come first: see append_claim().
+  bool is_claimed = false;
   /// The command's number, if the reply has one.
   std::optional<std::uint32_t> number;
 };

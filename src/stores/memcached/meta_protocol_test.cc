@@ -22,11 +22,13 @@ TEST(MetaProtocol, WritesCommands) {
       {.key = "k", .value = "a\r\nb", .expiry_s = 61, .token = 7, .written_s = 1'700'000'000}, 1);
   append_set(output, {.key = "k", .value = "", .expiry_s = 2, .token = std::nullopt}, 2);
   append_delete(output, "k", 9, 3);
+  append_claim(output, "k", 4);
   EXPECT_EQ(output,
             "mg k v c f O0\r\n"
             "ms k 4 T61 F1700000000 C7 c O1\r\na\r\nb\r\n"
             "ms k 0 T2 F0 ME c O2\r\n\r\n"
-            "md k C9 O3\r\n");
+            "md k C9 O3\r\n"
+            "md k I O4\r\n");
 }
 
 TEST(MetaProtocol, ReadsReplies) {
@@ -39,6 +41,7 @@ TEST(MetaProtocol, ReadsReplies) {
   EXPECT_EQ(value->text, "a\r\nMN\r\nb");
   EXPECT_EQ(value->token, 17U);
   EXPECT_EQ(value->written_s, 1'700'000'000U);
+  EXPECT_FALSE(value->is_claimed);
   EXPECT_EQ(value->number, 0U);
   EXPECT_EQ(take_reply(unread)->code, Code::kMiss);
   EXPECT_EQ(take_reply(unread)->number, 2U);
@@ -51,12 +54,14 @@ TEST(MetaProtocol, ReadsReplies) {
 }
 
 TEST(MetaProtocol, PassesOverOtherFlags) {
-  std::string_view unread = "HD  kfoo O3 W c5 \r\n";
+  std::string_view unread = "HD  kfoo O3 W X c5 \r\nVA 1 c5 Z X\r\na\r\n";
   const auto reply = take_reply(unread);
   ASSERT_TRUE(reply.has_value());
   EXPECT_EQ(reply->code, Code::kDone);
   EXPECT_EQ(reply->number, 3U);
   EXPECT_EQ(reply->token, 5U);
+  EXPECT_FALSE(reply->is_claimed);
+  EXPECT_TRUE(take_reply(unread)->is_claimed);
 }
 
 TEST(MetaProtocol, RefusesWhatIsNoReply) {
