@@ -374,6 +374,8 @@ void FallbackStore::charge_back(std::span<const KeyName> names, Instant now) {
 }
 
 // The store has answered requests_of(i), whose units this process had admitted before, or will not.
+// (A reset or block is not repeated in the local states: the policy has carried it out there, and
+// to do so again would end what came after it.)
 void FallbackStore::settle_later(Batch& batch, std::size_t i, std::span<const AnsweredLater> all,
                                  Instant arrived) {
   const Decision& answer = batch.decisions()[i];
