@@ -242,6 +242,16 @@ TEST_F(EndpointsTest, ReservesAndCommits) {
   EXPECT_EQ(value_of(denied, "reservation"), "(none)");
 }
 
+TEST_F(EndpointsTest, AReservationThatIsNotCommittedInTimeStaysSpent) {
+  const std::string daily = R"({"limit":"fixed_window 5/1d","key":"bob")";
+  const std::string name = value_of(members("/v1/reserve", daily + R"(,"cost":3})"), "reservation");
+  *store->clock += Reservations::kExpiresNs + kSecondNs;
+  const Reply late = ask("/v1/commit", R"({"reservation":")" + name + R"(","cost":0})");
+  EXPECT_EQ(late.status, 404);
+  EXPECT_THAT(late.body, HasSubstr("one that is not committed in time stays spent"));
+  EXPECT_THAT(members("/v1/peek", daily + "}"), HasSubstr("\"remaining\":2,"));
+}
+
 // One that costs nothing is always admitted, and would hold its key as well.
 TEST_F(EndpointsTest, ReservationsHoldABoundedNumberOfBytes) {
   const std::string reserve =

@@ -138,7 +138,10 @@ void run_commit(RequestContext& context) {
     case Reservations::Found::kCommitted:
       throw Problem{.status = 409, .detail = "the reservation has been committed before"};
     case Reservations::Found::kUnknown:
-      throw Problem{.status = 404, .detail = "there is no such reservation, or no longer"};
+      throw Problem{.status = 404,
+                    .detail =
+                        "there is no such reservation, or no longer: one that is not committed in "
+                        "time stays spent"};
     case Reservations::Found::kElsewhere:
       throw Problem{.status = 421, .detail = "another server has given the reservation"};
   }
