@@ -214,9 +214,7 @@ std::string read_subject(const YamlFile& file, const YamlMember& member) {
   const std::string text = file.text(member, "CN=gateway");
   const std::size_t equals = std::min(text.find('='), text.size());
   const std::string_view type = std::string_view(text).substr(0, equals);
-  const bool has_type = !type.empty() && std::ranges::all_of(type, [](char c) {
-    return is_letter_or_digit(c) || c == '.';
-  });
+  const bool has_type = !type.empty() && std::ranges::all_of(type, is_in_names);
   if (!has_type || equals == text.size() || text[equals + 1] == ' ') {
     file.fail_value(member, "'certificate' must be a subject as RFC 2253 writes it: CN=gateway");
   }

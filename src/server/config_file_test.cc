@@ -168,7 +168,9 @@ TEST(ConfigFile, PointsAtAWrongUser) {
               "f.yaml:1:23: 'certificate' must be a subject as RFC 2253 writes it: CN=gateway")
         << subject;
   }
-  EXPECT_EQ(mistake("users: [{certificate: '2.5.4.3=#0C0161', roles: check}]"), "");
+  for (const std::string subject : {"2.5.4.3=#0C0161", "x-type=a,CN=b"}) {
+    EXPECT_EQ(mistake("users: [{certificate: '" + subject + "', roles: check}]"), "");
+  }
   EXPECT_EQ(mistake("users: [{certificate: CN=a, roles: [root]}]"),
             "f.yaml:1:37: a role is check, admin or metrics");
   EXPECT_EQ(
