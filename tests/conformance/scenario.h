@@ -73,7 +73,7 @@ struct Wanted {
   bool borrow = true;
   /// Each sliding_window is strict.
   bool strict = false;
-  /// All limits are the same limit with changing numbers, in one space.
+  /// All limits are the same limit with changing numbers and options, in one space.
   bool one_space = false;
 };
 
