@@ -259,6 +259,10 @@ TEST(ConfigFile, PointsAtFilesThatCannotBeOpened) {
 TEST(ConfigFile, KeepsThePasswordOfAStoreFromItsMessages) {
   EXPECT_THAT(mistake("store: redis://user:secret@h?nonsense=1"),
               AllOf(HasSubstr("nonsense"), Not(HasSubstr("secret"))));
+  for (const std::string limit : {"'redis://user:secret@h'", "{limit: 'redis://user:secret@h'}"}) {
+    EXPECT_THAT(mistake("limits: {store: " + limit + "}"),
+                AllOf(HasSubstr("must be a limit like"), Not(HasSubstr("secret"))));
+  }
   EXPECT_EQ(summary_of(parse_config("store: redis://user:secret@h", "f.yaml")),
             "0 named limits, store redis://user:***@h");
 }

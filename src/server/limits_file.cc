@@ -35,11 +35,13 @@ class LimitsReader {
 
 // The limit with this expression, named by the member `name`.
 Limit LimitsReader::read_expression(const YamlMember& name, const YamlMember& expression) const {
-  if (!expression.value.IsScalar()) {
+  // The URL of a store may be in the wrong place, and have a password, which no message quotes.
+  const YAML::Node& value = expression.value;
+  if (!value.IsScalar() || value.Scalar().find("://") != std::string::npos) {
     file_.fail_value(expression,
                      "'" + expression.name + "' must be a limit like \"sliding_log 5/10m\"");
   }
-  std::string text = expression.value.Scalar();
+  std::string text = value.Scalar();
   text.erase(text.find_last_not_of('\n') + 1);  // YAML ends a text behind '|' or '>' with one.
   // First without the name: so an exception means that the expression is wrong, and a later one
   // that the name is.
