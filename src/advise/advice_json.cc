@@ -1,5 +1,6 @@
 #include "advise/advice_report.h"
 #include "replay/json_writer.h"
+#include "replay/report.h"
 
 namespace sluice::advise {
 namespace {
@@ -12,18 +13,6 @@ void write_shares(JsonWriter& json, std::string_view name,
   json.open(name, '{');
   for (std::size_t i = 0; i < limits.size(); ++i) json.add(kNames[i], limits[i]);
   json.close('}');
-}
-
-void write_data(JsonWriter& json, const Advice& advice) {
-  json.add("key", advice.log.key);
-  json.add("requests", advice.log.requests);
-  json.add("unreadable_lines", advice.log.unreadable);
-  json.add("late_requests", advice.log.late);
-  json.add("keys", advice.keys);
-  json.add("keys_kept", advice.keys_kept);
-  json.add("is_sample", advice.is_sample);
-  json.add("first_ns", advice.log.first_ns);
-  json.add("last_ns", advice.log.last_ns);
 }
 
 void write_bursts(JsonWriter& json, const Advice& advice) {
@@ -83,7 +72,10 @@ void write_suggestions(JsonWriter& json, const Advice& advice) {
 std::string advice_json(const Advice& advice) {
   JsonWriter json(JsonWriter::Layout::kIndented);
   json.open('{');
-  write_data(json, advice);
+  replay::write_log(json, advice.log);
+  json.add("keys", advice.keys);
+  json.add("keys_kept", advice.keys_kept);
+  json.add("is_sample", advice.is_sample);
   write_bursts(json, advice);
   write_families(json, advice);
   write_hits(json, advice);

@@ -33,8 +33,7 @@ void write_most_denied(JsonWriter& json, const LimitSummary& limit) {
   });
 }
 
-void write_report(JsonWriter& json, const Summary& summary, const LogSummary& log) {
-  json.open('{');
+void write_log(JsonWriter& json, const LogSummary& log) {
   json.add("key", log.key);
   json.add("requests", log.requests);
   json.add("unreadable_lines", log.unreadable);
@@ -47,6 +46,11 @@ void write_report(JsonWriter& json, const Summary& summary, const LogSummary& lo
     json.add("first_ns", log.first_ns);
     json.add("last_ns", log.last_ns);
   }
+}
+
+void write_report(JsonWriter& json, const Summary& summary, const LogSummary& log) {
+  json.open('{');
+  write_log(json, log);
   json.add_objects("limits", summary.limits, [&](const LimitSummary& limit) {
     write_limit(json, limit, log.requests, summary.keys_seen);
   });

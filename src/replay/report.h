@@ -19,6 +19,9 @@ std::string table_report(const Summary& summary, const LogSummary& log, bool is_
 /// The summary for programs: one JSON object, its fields always in the same order, and a line end.
 std::string json_report(const Summary& summary, const LogSummary& log);
 
+/// Writes the members that say what was read, from "key" to "last_ns".
+void write_log(JsonWriter& json, const LogSummary& log);
+
 /// Writes the member "most_denied": a limit's most denied keys.
 void write_most_denied(JsonWriter& json, const LimitSummary& limit);
 

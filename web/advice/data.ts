@@ -1,16 +1,13 @@
 /** What `sluice advise --json` prints. */
 
+import { LogData } from "../common/log";
+
 export type Shares = {"5%": number, "1%": number, "0.1%": number};
 
-export interface Advice {
-  key: string;
-  requests: number;
-  unreadable_lines: number;
+export interface Advice extends LogData {
   keys: number;
   keys_kept: number;
   is_sample: boolean;
-  first_ns: number;
-  last_ns: number;
   units_in_any_window:
       {window_ns: number, "50%": number, "90%": number, "99%": number, most: number}[];
   limits: {limit_expr: string, keys_denied: Shares, requests_denied: Shares}[];

@@ -1,7 +1,8 @@
 /** The page of `sluice advise --html`. */
 
 import { download, make, makeTable, pageData, pageText, showNumber, toCsv } from "../common/dom";
-import { duration, grouped, percent, plural, utcSecond } from "../common/format";
+import { duration, grouped, percent, plural } from "../common/format";
+import { describeLog } from "../common/log";
 import { Advice, Shares } from "./data";
 
 const SHARES: (keyof Shares)[] = ["5%", "1%", "0.1%"];
@@ -18,20 +19,9 @@ function wide(label: string, table: HTMLElement): HTMLElement {
 }
 
 function makeHead(advice: Advice): HTMLElement {
-  const about = advice.is_sample ? "about " : "";
-  const lede = make("p", {class: "lede"},
-      showNumber("span", "requests", advice.requests, plural(advice.requests, "request")),
-      ` of ${about}`, showNumber("span", "keys", advice.keys, plural(advice.keys, "key")));
-  if (advice.requests > 0) {
-    lede.append(`, ${utcSecond(advice.first_ns / 1e6)} to ${utcSecond(advice.last_ns / 1e6)} UTC`);
-  }
-  const notes = make("p", {class: "muted small"});
-  if (advice.key !== "") notes.append("The key is ", make("code", {}, advice.key), ". ");
-  if (advice.unreadable_lines > 0) {
-    notes.append(`${plural(advice.unreadable_lines, "line")} could not be read.`);
-  }
   return make("header", {},
-      make("h1", {}, "Which limit suits this traffic?"), lede, notes,
+      make("h1", {}, "Which limit suits this traffic?"),
+      ...describeLog(advice, advice.keys, advice.is_sample ? "about " : ""),
       make("div", {class: "row"},
           make("button", {type: "button", click: () => download("limits.csv", "text/csv",
               limitsCsv(advice))}, "Limits as CSV"),

@@ -1,5 +1,7 @@
 /** What `sluice replay --html` writes into its page. */
 
+import { LogData } from "../common/log";
+
 export interface KeyCount {
   key: string;
   denied: number;
@@ -55,16 +57,7 @@ export interface Sweep {
 
 export interface ReportData {
   command: string;
-  report: {
-    key: string;
-    requests: number;
-    unreadable_lines: number;
-    late_requests: number;
-    most_late_ns: number;
-    first_ns: number | null;
-    last_ns: number | null;
-    limits: LimitReport[];
-  };
+  report: LogData & {limits: LimitReport[]};
   /** The width of the steps of all timelines. */
   step_ns: number;
   timeline: Steps;

@@ -1,35 +1,16 @@
 /** The head of the report, and the requests over time with the range that filters the rest. */
 
 import { download, make, makeTable, pageText, showNumber, toCsv } from "../common/dom";
-import { duration, grouped, plural, utcSecond, utcStep } from "../common/format";
+import { duration, grouped, utcStep } from "../common/format";
+import { describeLog } from "../common/log";
 import { Series, TimeChart } from "../common/time_chart";
 import { ReportData } from "./data";
 import { Range } from "./range";
 
 export function makeHead(data: ReportData, range: Range): HTMLElement {
-  const {report} = data;
-  const seen = report.limits[0].keys_seen;
-  const lede = make("p", {class: "lede"},
-      showNumber("span", "requests", report.requests, plural(report.requests, "request")), " of ",
-      showNumber("span", "keys_seen", seen, plural(seen, "key")));
-  if (report.first_ns !== null && report.last_ns !== null) {
-    const [first, last] = [report.first_ns / 1e6, report.last_ns / 1e6];
-    lede.append(`, ${utcSecond(first)} to ${utcSecond(last)} UTC`);
-  }
-  const notes = make("p", {class: "muted small"});
-  if (report.key !== "") notes.append("The key is ", make("code", {}, report.key), ". ");
-  if (report.unreadable_lines > 0) {
-    notes.append(showNumber("span", "unreadable_lines", report.unreadable_lines,
-        plural(report.unreadable_lines, "line")), " could not be read. ");
-  }
-  if (report.late_requests > 0) {
-    notes.append(showNumber("span", "late_requests", report.late_requests,
-        plural(report.late_requests, "request")),
-    ` came too late for the order of time, by up to ${duration(report.most_late_ns / 1e6)}: ` +
-    "limits take late requests for bursts.");
-  }
   return make("header", {},
-      make("h1", {}, "Which requests would have been denied?"), lede, notes,
+      make("h1", {}, "Which requests would have been denied?"),
+      ...describeLog(data.report, data.report.limits[0].keys_seen),
       make("pre", {tabindex: 0, "aria-label": "The command that made this report"},
           make("code", {}, data.command)),
       make("div", {class: "row"},
