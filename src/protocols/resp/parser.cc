@@ -81,10 +81,6 @@ Parser::Result Parser::next(std::string_view input) {
   // bytes have arrived.
   input = input.substr(0, kMaxCommandBytes);
   if (stage_ == Stage::kStart) {
-    if (const auto second = next_repeated(input)) {
-      count_ = repetition_.read(input, *second, arguments_);
-      return Result::kCommand;
-    }
     count_ = 0;
     if (input.empty()) return Result::kNeedMore;
     stage_ = input[0] == '*' ? Stage::kCount : Stage::kInline;

@@ -28,7 +28,7 @@ class Repetition {
   /// are views of it.
   void remember(std::string_view input, std::span<const std::string_view> arguments) {
     head_bytes_ = 0;
-    if (arguments.size() < 2 || arguments.size() > pieces_.size()) return;
+    if (arguments.size() < 2) return;
     const auto offset = [&](const char* at) { return static_cast<std::size_t>(at - input.data()); };
     // Up to the marker of the second argument, and what stands behind its last byte.
     const std::size_t head = offset(arguments[0].data()) + arguments[0].size() + 3;
@@ -37,11 +37,6 @@ class Repetition {
     if (head < kWord || head > kMost || end - tail < kWord || end - tail > kMost) return;
     std::memcpy(head_.data(), input.data(), head);
     std::memcpy(tail_.data(), input.data() + tail, end - tail);
-    for (std::size_t i = 0; i < arguments.size(); ++i) {
-      const std::size_t begin = offset(arguments[i].data()) - (i < 2 ? 0 : tail);
-      pieces_[i] = {begin, arguments[i].size()};
-    }
-    count_ = static_cast<std::uint32_t>(arguments.size());
     head_bytes_ = static_cast<std::uint8_t>(head);
     tail_bytes_ = static_cast<std::uint8_t>(end - tail);
   }
@@ -73,27 +68,9 @@ class Repetition {
     return {{input.data() + begin, length}, consumed};
   }
 
-  /// The arguments of the command that was found in `input`, with this second one; how many.
-  std::uint32_t read(std::string_view input, std::string_view second,
-                     std::span<std::string_view> arguments) const {
-    arguments[0] = {input.data() + pieces_[0].begin, pieces_[0].bytes};
-    arguments[1] = second;
-    const char* const tail = second.data() + second.size();
-    for (std::size_t i = 2; i < count_; ++i) {
-      arguments[i] = {tail + pieces_[i].begin, pieces_[i].bytes};
-    }
-    return count_;
-  }
-
  private:
   static constexpr std::size_t kMost = 64;
   static constexpr std::size_t kWord = 8;
-
-  /// An argument, in the command or, from the third on, behind the second.
-  struct Piece {
-    std::size_t begin = 0;
-    std::size_t bytes = 0;
-  };
 
   // Word by word, the last of which may overlap the one before. REQUIRES: bytes >= kWord.
   static bool equal(const char* a, const char* b, std::size_t bytes) {
@@ -113,8 +90,6 @@ class Repetition {
 
   std::array<char, kMost> head_;
   std::array<char, kMost> tail_;
-  std::array<Piece, 8> pieces_;
-  std::uint32_t count_ = 0;
   std::uint8_t head_bytes_ = 0;  // 0: nothing is remembered.
   std::uint8_t tail_bytes_ = 0;
 };
