@@ -1,5 +1,6 @@
 #include "sluice/limiter.h"
 
+#include <algorithm>
 #include <boost/container/small_vector.hpp>
 #include <cassert>
 #include <cstdint>
