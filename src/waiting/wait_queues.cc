@@ -655,7 +655,8 @@ void WaitQueues::join(const std::shared_ptr<Waiter>& waiter, const std::stop_tok
     const auto queue = found == queues.queues_.end() ? nullptr : found->second;
     timer->post([waiter, queue] {
       if (waiter->is_done()) return;
-      if (queue) queue->tell_denial(*waiter);
+      // If it has asked, its own denial is that of its cost.
+      if (queue && !waiter->denied) queue->tell_denial(*waiter);
       waiter->tell_denied(Ended::kAnswered);
     });
     return;

@@ -398,6 +398,17 @@ TEST_F(WaitQueuesTest, WhatComesTooLateIsNotReturnedIfTheStoreHasNoRecordOfIt) {
   EXPECT_EQ(store_->asked[5].cost, 1);
 }
 
+TEST_F(WaitQueuesTest, ACallerWithoutAPlaceIsToldItsOwnDenialOrThatOfTheQueue) {
+  queues_ = std::make_shared<WaitQueues>(timer_, 1);
+  use_window();
+  come();
+  come({.denied = Decision{.retry_after = seconds(90)}});
+  come();
+  EXPECT_THAT(denied_, ElementsAre(2, 3));
+  EXPECT_EQ(outcomes_[2].decision.retry_after, seconds(90));
+  EXPECT_EQ(outcomes_[3].decision.retry_after, seconds(60));
+}
+
 TEST_F(WaitQueuesTest, ACallerThatIsStoppedBeforeItComesDoesNotAsk) {
   use_permits();
   std::stop_source stop;
