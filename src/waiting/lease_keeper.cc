@@ -30,9 +30,7 @@ LeaseKeeper::LeaseKeeper(std::shared_ptr<const LimitBinding> binding)
     : binding_(std::move(binding)),
       queues_(binding_->bound().space->attachment<WaitQueues>()),
       timer_(queues_->timer()),
-      is_shared_(binding_->store()->answers_later()) {
-  wait_at_exit();
-}
+      is_shared_(binding_->store()->answers_later()) {}
 
 // The timer of the last permit would stay for a third of its lease. In a child of fork(), a thread
 // that does not exist there may hold the lock of the parent's timer.

@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -33,7 +34,8 @@ class UnderWay {
   }
   void wait_at_exit() {
     std::unique_lock lock(mutex_);
-    none_.wait_for(lock, kMostAtExit, [&] { return count_ == 0; });
+    if (!exits_by_) exits_by_ = std::chrono::steady_clock::now() + kMostAtExit;
+    none_.wait_until(lock, *exits_by_, [&] { return count_ == 0; });
   }
 
   /// Returns false if no further release may be retried.
@@ -54,14 +56,20 @@ class UnderWay {
   // Guarded by mutex_:
   std::size_t count_ = 0;
   std::size_t retried_ = 0;
+  std::optional<std::chrono::steady_clock::time_point> exits_by_;  // Once the process exits.
 };
 
 UnderWay& under_way() {
   static constinit PerProcess<UnderWay> of_process;
   // Registered once: what runs at the parent's exit runs at that of a child, too. (A guard of the
-  // compiler could block a child of fork() for ever.)
+  // compiler could block a child of fork() for ever.) When it has run, the next return registers it
+  // again: the destructor of a static object may return a permit after that.
   static constinit std::atomic<bool> is_registered{false};
-  if (!is_registered.exchange(true)) std::atexit([] { of_process.get().wait_at_exit(); });
+  const auto at_exit = [] {
+    of_process.get().wait_at_exit();
+    is_registered = false;
+  };
+  if (!is_registered.exchange(true)) std::atexit(at_exit);
   return of_process.get();
 }
 
@@ -139,10 +147,6 @@ class SentReturn : public std::enable_shared_from_this<SentReturn> {
 };
 
 }  // namespace
-
-void wait_at_exit() {
-  under_way();
-}
 
 void return_later(const std::shared_ptr<const LimitBinding>& binding, const BoundLimit& bound,
                   const Request& request, Returned then, std::shared_ptr<TimerQueue> timer) {

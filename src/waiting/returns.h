@@ -12,12 +12,8 @@
 namespace sluice {
 
 // Functions that return units or permits to a store. If `timer` is null, it is
-// TimerThread::shared(). Thread-safe.
-
-/// From now on the process waits at its exit, up to a second, for returns that are in flight. It
-/// waits after the destruction of static objects that are made later, and before that of earlier
-/// ones: so a limiter calls this when it is made, before its permits. The functions below call it.
-void wait_at_exit();
+// TimerThread::shared(). At its exit the process waits up to a second in all for returns that are
+// in flight, those of static objects, too. Thread-safe.
 
 /// Receives the answer to a refund or a release. If the giver has not answered, its source is not
 /// Request::giver, but that of the failure policy, or kUnavailable.

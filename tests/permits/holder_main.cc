@@ -60,10 +60,10 @@ void loop(sluice::ConcurrencyLimiter& limiter, milliseconds time, milliseconds h
 
 int main(int argc, char** argv) {
   if (argc != 3) return 2;
-  // Static: they are destroyed when the process exits.
+  // Static: they are destroyed when the process exits, the permit last.
+  static sluice::Permit permit;
   static sluice::ConcurrencyLimiter limiter(sluice::open_store(argv[1]),
                                             sluice::Limit(argv[2], "jobs"));
-  static sluice::Permit permit;
   const auto take = [&](sluice::Permit taken) {
     permit = std::move(taken);
     permit.on_expiry([] { say("expired " + now()); });

@@ -153,6 +153,20 @@ TEST_P(PermitsTest, AProcessThatEndsReleasesItsPermits) {
   second.hear("granted");
 }
 
+// Its permit is a static object, which is destroyed after all others.
+TEST_P(PermitsTest, AProcessThatEndsWaitsForTheAnswerToItsRelease) {
+  Holder holder(source_);
+  holder.acquire();
+  holder.tell("release");
+  holder.hear("released");
+  holder.acquire();
+  server_->pause();
+  const auto paused = steady_clock::now();
+  EXPECT_EQ(holder.finish(), 0);
+  EXPECT_GE(steady_clock::now() - paused, milliseconds(900)) << "it waits up to a second";
+  server_->resume();
+}
+
 TEST_P(PermitsTest, TellsItsHolderInTimeThatTheStoreIsLostForALease) {
   // With the short deadline, a caller that the store does not answer in time is denied and asks
   // again, so that the store grants every permit. With the long one, an answer may still come.
