@@ -62,11 +62,10 @@ class MemorySpace final : public Space {
 
 /// Gives an id to each limit that judges a store's keys: one for each space and, if its numbers
 /// vary, one for each NumbersCode that keys of the space have had: at first with fine rounding and,
-/// once there are a thousand, with coarse. Where there is no room for
-/// more, keys are judged as denying until they are fresh. The ids are taken while a caller holds
-/// the space or it has keys. Where an allocation fails in the midst of a change, the process ends:
-/// the functions that change the table are noexcept, since a server goes on after std::bad_alloc.
-/// Thread-safe.
+/// once there are a thousand, with coarse. Where there is no room for more, keys are judged as
+/// denying until they are fresh. The ids are taken while a caller holds the space or it has keys.
+/// Where an allocation fails in the midst of a change, the process ends: the functions that change
+/// the table are noexcept, since a server goes on after std::bad_alloc. Thread-safe.
 class LimitTable : public std::enable_shared_from_this<LimitTable> {
  public:
   static constexpr std::size_t kMaxLimits = 65'535;
