@@ -59,7 +59,7 @@ class SLUICE_EXPORT Permit {
   /// Releases the permit, so that the first caller in the queue can have it. Does nothing if the
   /// permit is not held. Does not wait for a store on another machine, but waits for a running
   /// callback of on_expiry(). (At its exit the process waits, up to a second, for the store to get
-  /// what was released, also by destructors of static permits that were made after their limiter.)
+  /// what was released, also by destructors of static permits.)
   void release();
 
   /// Drops the permit without releasing it: it counts until its lease ends. Waits as release()
