@@ -64,6 +64,12 @@ void Answers::note_denial(const ReplySlot& slot, std::string_view key, const Dec
   denials.push_back({slot.limit, std::string(key.substr(0, TopKeys::kMaxKeyBytes))});
 }
 
+const Decision& Answers::own_decision(std::size_t slot) const {
+  const Decision& whole = together->whole;
+  const bool has_parts = slots.size() > 1 && is_final(slots[0], whole.source);
+  return has_parts ? together->parts[slot] : whole;
+}
+
 void Answers::settle(std::span<const Request> requests) {
   std::size_t asked = 0;
   for (const ReplySlot& slot : slots) {
@@ -94,8 +100,7 @@ void Answers::write_together(ReplyWriter& writer, OutcomeCounters& counters,
     output += other_replies;
     return;
   }
-  const bool is_made = is_final(slots[0], whole.source);
-  if (is_made) {
+  if (is_final(slots[0], whole.source)) {
     writer.write_together(slots[0], whole, parts, output);
   } else {
     writer.write_unavailable(slots[0], error, output);
@@ -103,9 +108,7 @@ void Answers::write_together(ReplyWriter& writer, OutcomeCounters& counters,
   output += other_replies;
   for (std::size_t i = 0; i < slots.size(); ++i) {
     if (!slots[i].is_counted) continue;
-    // Each of several limits counts its own decision.
-    const bool denies_all = !whole.allowed && i == whole.binding;
-    const Decision& own = slots.size() == 1 || !is_made || denies_all ? whole : parts[i];
+    const Decision& own = own_decision(i);
     // What another limit denies, this one has not admitted.
     if (!whole.allowed && outcome_of(own) == Outcome::kAllowed) continue;
     counters.add(slots[i].limit, own);

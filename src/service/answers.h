@@ -71,6 +71,8 @@ struct Answers {
 
   /// Notes the key of a request that takes units, if this decision denies it; not in a dry run.
   void note_denial(const ReplySlot& slot, std::string_view key, const Decision& decision);
+  /// What the limit of this slot says itself. REQUIRES: together.
+  const Decision& own_decision(std::size_t slot) const;
 
   /// Notes the keys of denied requests, adds the decisions of overrides to those of the store, and
   /// replaces denials of limits in a dry run. Called once, before write(). REQUIRES: the

@@ -125,13 +125,11 @@ void Claims::refuse(std::string_view why) {
 Answers Claims::finish() {
   assert(is_decided());
   if (!is_over_) combine();
-  const Decision& whole = answer_.whole;
-  // Of a single claim, `binding` counts the parts of its limit.
-  const std::size_t binding = answers_.slots.size() == 1 ? 0 : whole.binding;
-  if (!answers_.slots[binding].is_answered) {
-    answers_.note_denial(answers_.slots[binding], claims_[binding].key, whole);
-  }
   answers_.together = std::move(answer_);
+  for (std::size_t i = 0; i < claims_.size(); ++i) {
+    if (answers_.slots[i].is_answered) continue;
+    answers_.note_denial(answers_.slots[i], claims_[i].key, answers_.own_decision(i));
+  }
   return std::move(answers_);
 }
 

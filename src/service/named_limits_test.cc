@@ -322,6 +322,10 @@ TEST_P(NamedLimitsTest, TogetherADenialIsAmongTheKeysDeniedMost) {
   EXPECT_THAT(context->top("login", 9), ElementsAre(KeyCount{"b", 2, 0}));
   EXPECT_THAT(context->top("trial", 9), IsEmpty());
   EXPECT_THAT(context->top("api", 9), IsEmpty());
+  // Of each limit that denies, although the numbers of the answer are those of one.
+  ask_together({{"login", "b", 6}, {"api", "e", 4}});
+  EXPECT_THAT(context->top("login", 9), ElementsAre(KeyCount{"b", 3, 0}));
+  EXPECT_THAT(context->top("api", 9), ElementsAre(KeyCount{"e", 1, 0}));
 }
 
 TEST_P(NamedLimitsTest, TogetherEachLimitCountsItsOwnDecision) {
@@ -329,6 +333,10 @@ TEST_P(NamedLimitsTest, TogetherEachLimitCountsItsOwnDecision) {
   ask_together({{"login", "a"}, {"api", "banned:eve"}});
   EXPECT_THAT(context->outcomes(), ElementsAre(OutcomeCount{"api", false, Source::kOverride, 1},
                                                OutcomeCount{"login", false, Source::kStore, 1}));
+  // The override is not that of the limit whose numbers are those of the answer.
+  ask_together({{"login", "a", 6}, {"api", "banned:eve"}});
+  EXPECT_THAT(context->outcomes(), ElementsAre(OutcomeCount{"api", false, Source::kOverride, 2},
+                                               OutcomeCount{"login", false, Source::kStore, 2}));
   ask_together({{"login", "a"}, {"api", "b"}});
   take_away(*store);
   ask_together({{"login", "a"}, {"api", "b"}});
