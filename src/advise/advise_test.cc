@@ -232,6 +232,10 @@ TEST_F(Advise, SaysWhatIsWrong) {
   EXPECT_EQ(run({.log = {.files = {directory_.path("absent")}}}).err,
             "sluice advise: " + directory_.path("absent") + ": No such file or directory\n");
   EXPECT_EQ(run({.log = {.key = "{ip"}}).status, 2);
+  const std::string log = directory_.write("log.csv", "time,key\n1,a\n");
+  EXPECT_EQ(run({.log = {.files = {log}}, .html = log}).err,
+            "sluice advise: --html: " + log + " is also read and would be lost\n");
+  EXPECT_EQ(directory_.read("log.csv"), "time,key\n1,a\n");
 }
 
 }  // namespace
