@@ -209,14 +209,25 @@ std::string read_hash(const YamlFile& file, const YamlMember& member) {
   return digits;
 }
 
-// A subject in another form would be that of no certificate: openssl also prints "CN = gateway".
+// Whether a blank stands between attributes: in a value, the comma before it would be escaped.
+bool separates_by_blanks(std::string_view subject) {
+  std::size_t at = subject.find(", ");
+  while (at != std::string_view::npos && at != 0 && subject[at - 1] == '\\') {
+    at = subject.find(", ", at + 1);
+  }
+  return at != std::string_view::npos;
+}
+
+// A subject in another form would be that of no certificate: openssl also prints "CN = gateway",
+// and Java "CN=gateway, O=Example".
 std::string read_subject(const YamlFile& file, const YamlMember& member) {
   const std::string text = file.text(member, "CN=gateway");
   const std::size_t equals = std::min(text.find('='), text.size());
   const std::string_view type = std::string_view(text).substr(0, equals);
   const bool has_type = !type.empty() && std::ranges::all_of(type, is_in_names);
-  if (!has_type || equals == text.size() || text[equals + 1] == ' ') {
-    file.fail_value(member, "'certificate' must be a subject as RFC 2253 writes it: CN=gateway");
+  if (!has_type || equals == text.size() || text[equals + 1] == ' ' || separates_by_blanks(text)) {
+    file.fail_value(
+        member, "'certificate' must be a subject as RFC 2253 writes it: 'CN=gateway,O=Example'");
   }
   return text;
 }

@@ -163,12 +163,14 @@ TEST(ConfigFile, PointsAtAWrongUser) {
             "f.yaml:1:9: a user has 'name' and 'token', or 'certificate'");
   EXPECT_EQ(mistake("users: [{certificate: CN=a}]"),
             "f.yaml:1:9: a user needs 'roles': check, admin, metrics");
-  for (const std::string subject : {"CN = a", "CN= a", "/CN=a", "subject: CN=a", "a", "=a"}) {
+  for (const std::string subject :
+       {"CN = a", "CN= a", "/CN=a", "subject: CN=a", "a", "=a", "CN=a, O=b", "CN=a\\, b, O=c"}) {
     EXPECT_EQ(mistake("users: [{certificate: '" + subject + "', roles: check}]"),
-              "f.yaml:1:23: 'certificate' must be a subject as RFC 2253 writes it: CN=gateway")
+              "f.yaml:1:23: 'certificate' must be a subject as RFC 2253 writes it: "
+              "'CN=gateway,O=Example'")
         << subject;
   }
-  for (const std::string subject : {"2.5.4.3=#0C0161", "x-type=a,CN=b"}) {
+  for (const std::string subject : {"2.5.4.3=#0C0161", "x-type=a,CN=b", "CN=a\\, b,O=c"}) {
     EXPECT_EQ(mistake("users: [{certificate: '" + subject + "', roles: check}]"), "");
   }
   EXPECT_EQ(mistake("users: [{certificate: CN=a, roles: [root]}]"),
