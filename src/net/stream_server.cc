@@ -434,17 +434,21 @@ void StreamServer::replace(std::vector<Service> services, const std::function<vo
     for (const auto& listener : leaving) listener->share_port(false);  // They stay.
     throw;
   }
-  state.run_where_accepting([&] {
-    for (std::size_t i = 0; i < services.size(); ++i) {
-      if (kept[i] != nullptr) {
-        kept[i]->use(std::move(services[i]));
-      } else {
-        next[i]->start();
+  // What commit() has done stays. So the process ends where memory is lacking from here on.
+  const auto use_next = [&]() noexcept {
+    state.run_where_accepting([&] {
+      for (std::size_t i = 0; i < services.size(); ++i) {
+        if (kept[i] != nullptr) {
+          kept[i]->use(std::move(services[i]));
+        } else {
+          next[i]->start();
+        }
       }
-    }
-  });
-  state.listeners = std::move(next);
-  state.stop_accepting(leaving);
+    });
+    state.listeners = std::move(next);
+    state.stop_accepting(leaving);
+  };
+  use_next();
 }
 
 void StreamServer::start() {

@@ -165,8 +165,9 @@ struct Server::Parts {
   std::optional<StreamServer> streams;
 
   std::vector<Service> services_of(const std::vector<Listening>& served, const TlsServers& tls);
-  /// Tells the context which certificates are shown where.
-  void note_certificates();
+  /// Tells the context which certificates are shown where. Where memory is lacking, the process
+  /// ends: a reload that has come so far cannot be undone.
+  void note_certificates() noexcept;
 };
 
 // The services at these addresses. Those of one protocol share their handlers.
@@ -205,7 +206,7 @@ std::vector<Service> Server::Parts::services_of(const std::vector<Listening>& se
   return services;
 }
 
-void Server::Parts::note_certificates() {
+void Server::Parts::note_certificates() noexcept {
   std::vector<ServedCertificate> shown;
   const std::vector<Address> addresses = streams->addresses();
   for (std::size_t i = 0; i < addresses.size(); ++i) {
@@ -275,7 +276,7 @@ std::string Server::reload(const ServerOptions& options) {
   if (changes_users) {
     changes += "; the users have changed (" + counted(users->size(), "user") + ")";
   }
-  // Until the limits are replaced, which is the last that may fail, nothing has changed.
+  // Until the limits are replaced, which is the last that may throw, nothing has changed.
   parts_->streams->replace(parts_->services_of(listening, tls), [&] {
     parts_->context->replace_limits(options.limits);
     if (changes_users) parts_->context->access().users().replace(std::move(users));

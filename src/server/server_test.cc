@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -12,6 +13,8 @@
 #include "service/limit_registry.h"
 #include "stores/memory/memory_store.h"
 #include "testing/error_of.h"
+#include "testing/failing_new.h"
+#include "testing/line_server.h"
 
 namespace sluice {
 namespace {
@@ -38,6 +41,25 @@ TEST(ServerTest, SaysWhereItReallyServes) {
                    "\\(2 threads, 0 named limits, memory:\\)"));
   EXPECT_THAT(Server(on("127.0.0.1:0")).description(),
               HasSubstr("(1 thread, 0 named limits, memory:)"));
+}
+
+// The log says of a failed reload that all stays as it was.
+TEST(ServerTest, WithoutMemoryItReloadsOrNotOrTheProcessEnds) {
+  ServerOptions next = on("127.0.0.1:0");
+  next.limits.named = {NamedLimit(Limit("token_bucket 3/1h", "login"))};
+  std::optional<Server> server;
+  const auto reload = [&] {
+    const long succeeding = news_succeeding.exchange(-1);
+    server.emplace(on("127.0.0.1:0"));
+    server->start();
+    news_succeeding = succeeding;
+    server->reload(next);
+  };
+  const auto is_whole = [&](bool is_done) {
+    Client client(*parse_address(server->address(0)).address);
+    return client.send("SLUICE.CHECK login k\r\n") && client.read(1) == (is_done ? "*" : "-");
+  };
+  EXPECT_GT(end_without_memory(reload, is_whole, 80), 0);
 }
 
 TEST(ServerTest, ServesNoPublicAddressWhoseOwnFilesAskForNoCertificate) {
