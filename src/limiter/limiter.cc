@@ -56,16 +56,25 @@ void read_asks(const BoundLimit& bound, std::span<const Ask> asks, std::span<Req
   }
 }
 
-// Limiter::acquire() for a caller that may have to wait; not inlined, for the sake of those that
-// need not. `asked` is the outcome, if it has asked the store. Its timeout begins here, after the
-// answer, and if it had not read the clock, the store counts as asked now.
-[[gnu::noinline]] Decision acquire_or_wait(const LimiterCore& core, std::string_view key,
-                                           std::int64_t cost, nanoseconds patience,
-                                           std::optional<AcquireOutcome> asked,
-                                           const std::stop_token& stop) {
-  const TimerQueue::TimePoint begun = core.now();
-  if (asked) asked->asked_at = std::min(asked->asked_at, begun);
-  AcquireRequest request(core.claim(key, cost), TimerQueue::later(begun, patience));
+// Limiter::acquire() for a caller that may have to wait, and has not asked the store. Not inlined,
+// as the next one, for the sake of those that need not wait.
+[[gnu::noinline]] Decision ask_and_wait(const LimiterCore& core, std::string_view key,
+                                        std::int64_t cost, nanoseconds patience,
+                                        const std::stop_token& stop) {
+  AcquireRequest request(core.claim(key, cost), TimerQueue::later(core.now(), patience));
+  return WaitQueues::acquire_blocking(std::move(request), std::nullopt, stop).decision;
+}
+
+// The same for a caller that has asked, under a limit of one part. It has not read the clock: so
+// its timeout begins here, after the answer, and the store counts as asked now.
+[[gnu::noinline]] Decision wait_after(const Decision& answer, const LimiterCore& core,
+                                      const BoundLimit& bound, std::uint64_t wakings,
+                                      std::string_view key, std::int64_t cost, nanoseconds patience,
+                                      const std::stop_token& stop) {
+  const TimerQueue::TimePoint now = core.now();
+  AcquireOutcome asked{.decision = answer, .asked_at = now, .bounds = {&bound}, .wakings = wakings};
+  asked.counted_for.emplace_back(answer, std::span<const Decision>());
+  AcquireRequest request(core.claim(key, cost), TimerQueue::later(now, patience));
   return WaitQueues::acquire_blocking(std::move(request), std::move(asked), stop).decision;
 }
 
@@ -220,28 +229,23 @@ void Limiter::async_reserve(std::string_view key, std::int64_t cost, nanoseconds
                   });
 }
 
-// A caller that is admitted at once makes nothing that waiting needs, and reads no clock unless it
-// may have to know which parts of an `a & b` still count its units.
+// A caller of a limit of one part that is admitted at once reads no clock, and makes nothing that
+// waiting needs. One of an `a & b` may have to know for how long each part counts its units.
 Decision Limiter::acquire(std::string_view key, std::int64_t cost, nanoseconds patience,
                           std::stop_token stop) {
   // Before bound(): if set_limit() replaces that limit, the count has changed, and a caller that
   // then waits for reserved units asks again under the new limit.
   const std::uint64_t wakings = WaitingCallers::wakings();
   const BoundLimit& bound = impl_->bound();
-  Request request = to_reserve(bound, key, cost, patience);
-  if (stop.stop_requested() || (cost > 0 && !impl_->queues().is_empty(key, bound.limit))) {
-    return acquire_or_wait(*impl_, key, cost, patience, std::nullopt, stop);
+  const Request request = to_reserve(bound, key, cost, patience);
+  if (stop.stop_requested() || CountedFor::parts_of(*request.limit) > 0 ||
+      (cost > 0 && !impl_->queues().is_empty(key, bound.limit))) {
+    return ask_and_wait(*impl_, key, cost, patience, stop);
   }
-  PartDecisions parts;
-  want_parts(request, parts);
-  const auto asked_at = parts.empty() ? TimerQueue::kEndOfTime : impl_->now();
   const Decision decision = impl_->store().decide_one(request);
   if (decision.allowed && decision.delay == nanoseconds(0)) [[likely]]
     return decision;
-  AcquireOutcome asked{
-      .decision = decision, .asked_at = asked_at, .bounds = {&bound}, .wakings = wakings};
-  asked.counted_for.emplace_back(decision, request.parts);
-  return acquire_or_wait(*impl_, key, cost, patience, std::move(asked), stop);
+  return wait_after(decision, *impl_, bound, wakings, key, cost, patience, stop);
 }
 
 void Limiter::async_acquire(std::string_view key, std::int64_t cost, nanoseconds patience,
