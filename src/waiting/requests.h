@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "algorithms/counted_for.h"
 #include "core/store.h"
@@ -69,7 +70,7 @@ struct AcquireOutcome {
   /// stay valid as long as the bindings.
   boost::container::small_vector<const BoundLimit*, 1> bounds = {};
   /// If units were granted: for how long those of each claim count.
-  boost::container::small_vector<CountedFor, 1> counted_for = {};
+  std::vector<CountedFor> counted_for = {};
   /// WaitingCallers::wakings() before the store was asked last.
   std::uint64_t wakings = 0;
 
