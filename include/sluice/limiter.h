@@ -105,11 +105,12 @@ class SLUICE_EXPORT Limiter {
   /// again if its callers wait in both ways; the store is asked as often if on_failure=deny
   /// denies.) A caller that has reserved units goes ahead earlier if the bucket would admit it anew
   /// and without a wait: after a reset, or a refund of what all callers have reserved and once more
-  /// its own cost, less what has returned with time. What it had reserved is not returned, since a
-  /// reset may have forgotten it. If the bucket would not, or if the limit joins it with a window
-  /// or log, the caller goes ahead at the instant that it has reserved, even if one that came after
-  /// the reset or refund has reserved an earlier one. (The same holds for a refund by this process.
-  /// A memory store is not asked again: callers that have reserved units do not see a refund.)
+  /// its own cost, less what the bucket has refilled meanwhile. What it had reserved is not
+  /// returned, since a reset may have forgotten it. If the bucket would not, or if the limit joins
+  /// it with a window or log, the caller goes ahead at the instant that it has reserved, even if
+  /// one that came after the reset or refund has reserved an earlier one. (The same holds if this
+  /// process refunds. Callers with reserved units do not ask a memory store again, so that they go
+  /// ahead after a refund no earlier.)
   ///
   /// Denies at once if the wait is known to be longer than `patience`, if a leaky_bucket that is
   /// the whole limit has no place in its queue, or if 100,000 callers wait already for keys of this

@@ -53,8 +53,8 @@ std::int64_t remaining_at(const Params& params, double used) {
 // The first instant of (from, end] at which the counts of `state` admit `cost`. The interval lies
 // in the window of `state`. Within a window the estimate never rises, so this is a binary search.
 // It starts from the result of the same sum in integers, since rounding changes the answer very
-// little: where that is too early, then by a few nanoseconds. REQUIRES: denied at `from`, admitted
-// at `end`.
+// little: that is too early by at most a nanosecond or, if the window has years, by some hundred.
+// REQUIRES: denied at `from`, admitted at `end`.
 Instant first_admitted(const Params& params, const State& state, std::int64_t cost, Instant from,
                        Instant end) {
   const auto good = [&](Instant at) { return admits(params, used_at(params, state, at), cost); };

@@ -50,7 +50,7 @@ TEST_F(AccessTest, KnowsAUserByNameAndToken) {
 }
 
 TEST_F(AccessTest, KnowsAUserByHello) {
-  // As in Redis, nobody is logged in by a HELLO that is refused.
+  // As in Redis, a HELLO that the server refuses logs no client in.
   for (const std::string option : {"SETNAME 'a b'", "NOSUCH"}) {
     EXPECT_THAT(connection_.send("HELLO 3 AUTH gateway secret " + option + "\r\nPING\r\n"),
                 AllOf(StartsWith("-ERR "), EndsWith(kNoAuthReply)));

@@ -27,8 +27,8 @@ namespace sluice::memcached {
 ///
 /// A process that is farther from the server than another one that writes the key without a pause
 /// would lose every race. So a process that has lost races for a quarter of the deadline claims the
-/// key, and one that has lost a race by that waits for the claimer's write, for half of the
-/// deadline at most: whoever takes longer to read and write is late anyway.
+/// key. A process whose write is refused for that waits for the claimer's write, but only for half
+/// of the deadline: a claimer that needs longer to write misses the deadline of its own callers.
 ///
 /// A write whose outcome is unknown is not repeated: its requests are kUnavailable. A request whose
 /// time is up before it is judged is not executed; but the first such one of a key that is being

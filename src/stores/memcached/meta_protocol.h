@@ -25,10 +25,10 @@ inline constexpr std::size_t kMaxKeyBytes = 250;
 /// Reads a value with its cas token and client flags: Write::written_s.
 void append_get(std::string& output, std::string_view key, std::uint32_t number);
 
-/// Claims the key: marks its value, if there is one, and gives it a new cas token, so that no write
-/// that is on its way is carried out. The first read after that is the claimer's; later ones see
-/// MetaReply::is_claimed, until the value is written. A claim is not a lock: whoever reads the
-/// value may write it.
+/// Claims the key: the server marks its value, if there is one, and gives it a new cas token, so
+/// that it refuses writes that are on their way. The first read after that is the claimer's; until
+/// the value is written, later ones see MetaReply::is_claimed. The key is not locked: every process
+/// that has read the value since may write it.
 void append_claim(std::string& output, std::string_view key, std::uint32_t number);
 
 /// A write that replaces a value that was read, or adds one if there was none.
