@@ -50,17 +50,18 @@ class SLUICE_EXPORT Reservation {
 
   /// Returns all units, if the reservation is not settled: to the store, or to the local states if
   /// they had granted it. Returns none, nor does commit(), once they do not count any more: their
-  /// window is over, or the bucket has refilled. (Of an `&`, each part gets back what it counts.
-  /// Units that stop counting on the way to the store are returned.) Nor if this process has called
-  /// reset() for the key since, even if the call has not returned or has failed: the store may have
-  /// forgotten them. Keys are known by their hashes: if the process has reset 1,000 other keys
-  /// since, of whatever limits, some 0.02% of the reservations return none either; of 10,000, 2%;
-  /// of 60,000, 36%.
+  /// window is over, the bucket has refilled, or the keys have started fresh under a limit of
+  /// set_limit(). (Of an `&`, each part gets back what it counts. Units that stop counting on the
+  /// way to the store are returned.) Nor if this process has called reset() for the key since, even
+  /// if the call has not returned or has failed: the store may have forgotten them. Keys are known
+  /// by their hashes: if the process has reset 1,000 other keys since, of whatever limits, some
+  /// 0.02% of the reservations return none either; of 10,000, 2%; of 60,000, 36%.
   void cancel();
 
   /// Settles the real cost, `actual` units (at least 0): refunds the rest, or charges the excess.
-  /// The result is that of a peek() afterwards. If the reservation was not granted or is settled
-  /// already, it does nothing and returns decision().
+  /// The result is that of a peek() afterwards, by the limit that granted the reservation, unless
+  /// the keys have started fresh since. If the reservation was not granted or is settled already,
+  /// it does nothing and returns decision().
   Decision commit(std::int64_t actual);
 
   /// As cancel(), without blocking. The reservation is settled when this returns, and may be

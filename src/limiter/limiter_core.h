@@ -133,13 +133,15 @@ struct BeforeAsking {
 
 /// Units that were taken, their limit, who gave them, and for how long they count.
 struct Reservation::Impl final {
+  /// The limit by which they are settled: the one that granted them or, if set_limit() has made the
+  /// keys fresh since, and so has forgotten them, the present one.
+  const BoundLimit& settled_by() const;
   /// A request that replaces the estimate by `actual` units: refunds the difference to the giver,
-  /// or charges it to the store. Its decision is that of a peek afterwards.
-  Request settling(std::int64_t actual) const;
+  /// or charges it to the store. Its decision is that of a peek afterwards. `limit`: settled_by().
+  Request settling(const BoundLimit& limit, std::int64_t actual) const;
 
   LimiterCore core;
-  /// The present limit or a former one of `core`, under which they were taken.
-  const BoundLimit& bound;
+  const BoundLimit& granted_by;
   std::string key;
   std::int64_t units;  ///< That were recorded: a full store admits without recording.
   Source giver;

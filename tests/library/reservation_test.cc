@@ -140,12 +140,15 @@ TEST(Reservation, OutlivesItsLimiter) {
   EXPECT_EQ(other.peek("a").remaining, 9);
 }
 
-TEST(Reservation, IsSettledUnderTheLimitThatGaveIt) {
+TEST(Reservation, ReturnsNothingIfTheKeysHaveStartedFreshSince) {
   Limiter limiter(open_store("memory:"), Limit("token_bucket 10/1w", "budget"));
   Reservation reservation = limiter.reserve("a", 4);
+  Reservation exceeded = limiter.reserve("a", 4);
   limiter.set_limit(Limit("sliding_log 7/1w", "budget"));
-  limiter.check("a", 5);
+  limiter.check("a", 2);
   reservation.cancel();
+  EXPECT_EQ(limiter.peek("a").remaining, 5);
+  EXPECT_EQ(exceeded.commit(7).remaining, 2) << "what it cost beyond 4 is charged";
   EXPECT_EQ(limiter.peek("a").remaining, 2);
 }
 

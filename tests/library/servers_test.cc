@@ -62,6 +62,22 @@ TEST(Claims, AreRefusedWithTheReasonOnMemcached) {
   EXPECT_EQ(reserve_all({{host, "a"}}).at(0).decision().remaining, 3);
 }
 
+// By the former limit, the key's value on the server would be of no known kind, and so replaced.
+TEST(Reservation, LeavesWhatCountsUnderALimitOfAnotherKind) {
+  const servers::RedisServer redis;
+  const servers::MemcachedServer memcached;
+  for (const std::string& url : {redis.url(), memcached.url()}) {
+    Limiter limiter(open_store(url + "?deadline=5s"), Limit("token_bucket 10/1w", "budget"));
+    Reservation exceeded = limiter.reserve("a", 4);
+    Reservation returned = limiter.reserve("a", 4);
+    limiter.set_limit(Limit("sliding_log 7/1w", "budget"));
+    limiter.check("a", 3);
+    EXPECT_EQ(exceeded.commit(6).remaining, 2) << url;
+    returned.cancel();
+    EXPECT_EQ(limiter.peek("a").remaining, 2) << url;
+  }
+}
+
 // Besides the admissions, one call for each retry_after. A request that arrives when the denial
 // ends by this process's clock may be early by the store's clock; the store then denies it for the
 // rest.
