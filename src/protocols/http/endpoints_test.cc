@@ -392,9 +392,32 @@ TEST(Endpoints, CommitAReservationUnderAnOverrideThatDoesNotAskTheStore) {
   context->replace_limits(served({{"bob", Kind::kLimit, Limit("fixed_window 9/1h", "login")}}));
   const Reply refused = ask("/v1/commit", commit);
   EXPECT_EQ(refused.status, 404);
-  EXPECT_THAT(refused.body, HasSubstr("one of another kind, of which nothing is reserved"));
+  EXPECT_THAT(refused.body, HasSubstr("of another kind, of which nothing is reserved"));
   context->replace_limits(served({}));
   EXPECT_THAT(ask("/v1/commit", commit).body, HasSubstr(R"("limit":5,"remaining":4)"));
+}
+
+// The units were forgotten with the first reload. The second one brings a limit like that which
+// granted them, with keys that are fresh again.
+TEST(Endpoints, CommitNothingOnceTheKeyHasStartedFresh) {
+  const auto served = [](const std::string& expression) {
+    ServedLimits limits;
+    limits.named = {NamedLimit(Limit(expression, "login"))};
+    return limits;
+  };
+  const auto context =
+      std::make_shared<ServerContext>(still_store(), served("token_bucket 5/1s"), 1);
+  TestConnection connection(handlers(context));
+  const Reply reserved = connection.ask_one(post("/v1/reserve", kBob + R"(,"cost":3})"));
+  context->replace_limits(served("fixed_window 5/1s"));
+  context->replace_limits(served("token_bucket 5/1s"));
+  connection.ask_one(post("/v1/check", kBob + R"(,"cost":4})"));
+  const std::string name = value_of(reserved.body, "reservation");
+  const Reply refused =
+      connection.ask_one(post("/v1/commit", R"({"reservation":")" + name + R"(","cost":0})"));
+  EXPECT_EQ(refused.status, 404);
+  EXPECT_THAT(refused.body, HasSubstr("the key has started fresh since"));
+  EXPECT_THAT(connection.ask_one(post("/v1/peek", kBob + "}")).body, HasSubstr(R"("remaining":1)"));
 }
 
 TEST(Endpoints, CommitAReservationOfALimitThatIsGone) {

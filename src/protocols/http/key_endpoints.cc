@@ -38,16 +38,10 @@ SharedLimit settled_by(ThreadState& thread, const Reservations::Reserved& reserv
   // What no store has recorded is settled in no state.
   const bool is_unrecorded = reserved.giver == Source::kOverride;
   if (is_unrecorded || !granted.limit.definition().is_named()) return reserved.limit;
-  // An override of another kind than its limit has a space of its own.
-  const auto parts_of = [](const BoundLimit& bound) { return bound.limit.definition().parts; };
-  const auto is_apart = [&](const RegisteredLimit& limit) {
-    return !keeps_state(parts_of(limit), parts_of(limit.bound_for(reserved.key)));
-  };
   try {
     const SharedLimit& present = thread.context.limits.find(granted.limit.space());
-    if (is_apart(granted) == is_apart(*present) &&
-        keeps_state(parts_of(granted.bound_for(reserved.key)),
-                    parts_of(present->bound_for(reserved.key)))) {
+    // A limit of another kind has another space, and one that replaces that has a third.
+    if (present->bound_for(reserved.key).space == granted.bound_for(reserved.key).space) {
       return present;
     }
   } catch (const InvalidLimit&) {  // Unknown, or the name of an algorithm.
@@ -55,7 +49,9 @@ SharedLimit settled_by(ThreadState& thread, const Reservations::Reserved& reserv
   }
   throw Problem{
       .status = 404,
-      .detail = "the key's limit is now one of another kind, of which nothing is reserved"};
+      .detail =
+          "the key has started fresh since, under a limit of another kind, of which nothing "
+          "is reserved"};
 }
 
 }  // namespace
