@@ -122,9 +122,10 @@ struct DecisionCount {
 /// The requests of this process that asked for units or permits, by limit and outcome, since the
 /// limit was opened, which is also each time that set_limit() makes its keys start fresh; for the
 /// limits that a Limiter or ConcurrencyLimiter uses now, without outcomes that did not occur. Each
-/// claim of a check_all() counts, with the outcome of the whole, and so does each time that a
-/// waiting caller asks again. Only for a store on another machine: a memory store counts none,
-/// since a counter that all threads share would cost as much as the decision itself. Thread-safe.
+/// claim of a check_all() counts its own decision; one that would have admitted what another claim
+/// denies counts nothing. Each time that a waiting caller asks again counts. Only for a store on
+/// another machine: a memory store counts none, since a counter that all threads share would cost
+/// as much as the decision itself. Thread-safe.
 SLUICE_EXPORT std::vector<DecisionCount> decision_counts(const Store& store);
 
 /// Something that has happened to a store.

@@ -25,8 +25,7 @@ class FallbackSpace final : public Space, public std::enable_shared_from_this<Fa
     return static_cast<FallbackSpace&>(*subject.space);
   }
 
-  /// Counts the decision of a request, or of several asked together of which this is one, if it is
-  /// not an answer of the inner store.
+  /// Counts the decision of a request, if it is not an answer of the inner store.
   void count(const Request& request, const Decision& decision) {
     if (!can_be_denied(request.operation, request.cost)) return;
     count_of(decision).fetch_add(1, std::memory_order_relaxed);

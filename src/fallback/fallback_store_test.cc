@@ -219,10 +219,12 @@ TEST_F(FallbackStoreTest, CountsDecisionsByLimitAndSource) {
   decide(Ask{});
   decide(Ask{});
   decide_batch({Ask{}, {.key = "other"}});
+  decide_all({Ask{}, {.key = "admits, and counts nothing"}});
   const auto held = space_;
   use("fixed_window 1/1h", "another");
   inner_->lose_all();
   submit({Ask{}, Ask{}});
+  decide_all({Ask{}, {.key = "other"}});
   using testing::Field;
   const auto count = [](const char* limit, bool allowed, Source source, std::uint64_t decisions) {
     return testing::AllOf(
@@ -232,10 +234,10 @@ TEST_F(FallbackStoreTest, CountsDecisionsByLimitAndSource) {
   std::vector<DecisionCount> counts;
   store_->add_counts(counts);
   EXPECT_THAT(counts, testing::UnorderedElementsAre(count("limit", true, Source::kStore, 5),
-                                                    count("limit", false, Source::kStore, 1),
+                                                    count("limit", false, Source::kStore, 2),
                                                     count("limit", false, Source::kCache, 1),
                                                     count("another", true, Source::kLocal, 1),
-                                                    count("another", false, Source::kLocal, 1)));
+                                                    count("another", false, Source::kLocal, 2)));
 }
 
 // The local states, or the store, have no room for a limit of another kind. Its caller goes on with

@@ -19,6 +19,15 @@ namespace {
 // How many completions the calling thread runs now, one within the other.
 constinit thread_local int completing = 0;
 
+// The decision that requests_of(i)[j] counts: its own. Null if it would have admitted the request,
+// and another one has denied it.
+const Decision* counted_decision(const Batch& batch, std::size_t i, std::size_t j) {
+  const Decision& whole = batch.decisions()[i];
+  if (whole.source == Source::kUnavailable) return &whole;
+  const Decision& own = batch.own_decision(i, j);
+  return own.allowed && !whole.allowed ? nullptr : &own;
+}
+
 }  // namespace
 
 /// Completes a batch: lets the policy decide what the inner store has not answered.
@@ -40,7 +49,9 @@ class FallbackStore::Settling {
       if (decision.source == Source::kUnavailable) {
         settle_lost(subjects, requests, decision);
         for (std::size_t j = 0; j < requests.size(); ++j) {
-          FallbackSpace::of(subjects[j]).count(requests[j], decision);
+          if (const Decision* const own = counted_decision(batch_, i, j)) {
+            FallbackSpace::of(subjects[j]).count(requests[j], *own);
+          }
         }
       } else {
         note_answered(subjects, requests, decision);
@@ -217,7 +228,9 @@ void FallbackStore::on_reply(Batch& batch, std::size_t i, SteadyTime arrived) no
   for (std::size_t j = 0; j < requests.size(); ++j) {
     const Request& request = requests[j];
     const Subject& subject = batch.outer.subjects[i + j];
-    FallbackSpace::of(subject).count_answer(request, decision);
+    if (const Decision* const own = counted_decision(batch, i, j)) {
+      FallbackSpace::of(subject).count_answer(request, *own);
+    }
     // Of a permit that is reclaimed, nothing is known here.
     if (answers_ == nullptr || request.is_reclaim) continue;
     const Decision& answer = batch.own_decision(i, j);
