@@ -336,32 +336,18 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
     serve();
   }
 
-  /// The key was blocked: all that wait are denied, for as long as the block or their last denial.
-  void blocked(Decision denial) {
-    if (waiters_.empty()) return;
-    const TimePoint now = timer_->now();
-    if (denied_) denial.retry_after = std::max(denial.retry_after, next_chance() - now);
-    denied_.emplace(waiters_.front()->request(), denial, now);
-    while (!waiters_.empty()) deny(std::shared_ptr(waiters_.front()), Ended::kAnswered);
+  /// The key was blocked: all that wait are denied.
+  void blocked(const Decision& block) {
+    while (!waiters_.empty()) {
+      deny_blocked(waiters_.front(), waiters_.front()->request().waits_for, block);
+    }
     serve();
   }
 
-  /// One of the waiter's several claims was blocked: it is denied for as long as the block, or as
-  /// its last denial here.
-  void blocked(const std::shared_ptr<Waiter>& waiter, std::size_t claim, nanoseconds lasts) {
+  /// The key of one of the waiter's several claims was blocked: it is denied.
+  void blocked(const std::shared_ptr<Waiter>& waiter, std::size_t claim, const Decision& block) {
     const auto self = shared_from_this();
-    const TimePoint now = timer_->now();
-    remove(waiter);
-    if (denied_ && next_chance() - now >= lasts) {
-      waiter->denied = denied_;
-    } else {
-      const auto& parts = limit_of(waiter->request().claims[claim]).definition().parts;
-      waiter->wait_for_binding({.binding = static_cast<std::uint8_t>(claim),
-                                .limit = numbers_of(parts[0]).quota,
-                                .retry_after = lasts,
-                                .reset_after = lasts});
-    }
-    waiter->tell_denied(Ended::kAnswered);
+    deny_blocked(waiter, claim, block);
     serve();
   }
 
@@ -444,6 +430,21 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
       const auto waiter = *place++;
       if (waiter->is_overdue) deny(waiter, Ended::kTimedOut);
     }
+  }
+
+  // Denied for as long as the block, or as the last denial here.
+  void deny_blocked(std::shared_ptr<Waiter> waiter, std::size_t claim, Decision block) {
+    const TimePoint now = timer_->now();
+    const nanoseconds left = denied_ ? next_chance() - now : nanoseconds(0);
+    remove(waiter);
+    if (claim != waiter->request().waits_for && left >= block.retry_after) {
+      waiter->denied = denied_;  // The claim for which it waits denies for longer.
+    } else {
+      block.retry_after = std::max(block.retry_after, left);
+      waiter->request().waits_for = claim;
+      waiter->denied.emplace(waiter->request(), block, now);
+    }
+    waiter->tell_denied(Ended::kAnswered);
   }
 
   // The store has answered the waiter that asked.
@@ -599,7 +600,10 @@ void WaitQueues::Waiter::on_event(std::size_t claim, Waking why, nanoseconds las
     return timer_->post([self, claim, why, lasts] { self->on_event(claim, why, lasts); });
   }
   if (why != Waking::kBlocked) return queue->released();
-  queue->blocked(self, claim, std::max<nanoseconds>(lasts, kSoon));  // 0 is not known.
+  const auto& parts = limit_of(request_.claims[claim]).definition().parts;
+  const nanoseconds known = std::max<nanoseconds>(lasts, kSoon);  // 0 is not known.
+  queue->blocked(self, claim,
+                 {.limit = numbers_of(parts[0]).quota, .retry_after = known, .reset_after = known});
 }
 
 // REQUIRES: the lock is held.
