@@ -350,10 +350,11 @@ class TooLateTimerQueue final : public TimerQueue {
  public:
   explicit TooLateTimerQueue(std::shared_ptr<TimerQueue> timer) : timer_(std::move(timer)) {}
   TimePoint now() const override { return timer_->now(); }
-  Timer at(TimePoint when, Task task) override { return timer_->at(when, std::move(task)); }
   void cancel(const Timer&) override {}
 
  private:
+  Timer add(Timer timer, Task task) override { return timer_->at(timer.when, std::move(task)); }
+
   const std::shared_ptr<TimerQueue> timer_;
 };
 

@@ -93,10 +93,10 @@ TimerQueue::TimePoint TimerThread::now() const {
   return state_->now();
 }
 
-TimerQueue::Timer TimerThread::at(TimePoint when, Task task) {
-  assert(when < kEndOfTime);
+TimerQueue::Timer TimerThread::add(Timer timer, Task task) {
+  assert(timer.when < kEndOfTime);
   const std::lock_guard lock(state_->mutex);
-  const Timer timer{when, ++state_->last_number};
+  timer.number = ++state_->last_number;
   const auto place = state_->tasks.emplace(timer, std::move(task)).first;
   if (place == state_->tasks.begin()) state_->changed.notify_all();
   return timer;

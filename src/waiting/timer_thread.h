@@ -14,9 +14,9 @@
 namespace sluice {
 
 /// Tasks that run at their times, on one thread and one at a time; those of the same instant run in
-/// the order in which they were added. An interface: tests have a queue without a thread. All
-/// waiting callers of a process share it, so a task must be short, must not block and must not
-/// throw.
+/// the order in which they were added, but for those of at_end_of(). An interface: tests have a
+/// queue without a thread. All waiting callers of a process share it, so a task must be short, must
+/// not block and must not throw.
 ///
 /// The number of tasks has no bound of its own. Each waiting caller, reservation and held permit
 /// has a few at most, and those are bounded elsewhere. Thread-safe.
@@ -28,6 +28,7 @@ class TimerQueue {
   /// A task in the queue, with which it can be cancelled.
   struct Timer {
     TimePoint when;
+    bool is_last = false;  // Of all tasks of its instant.
     std::uint64_t number = 0;
 
     auto operator<=>(const Timer&) const = default;
@@ -41,7 +42,11 @@ class TimerQueue {
 
   virtual TimePoint now() const = 0;
   /// Runs the task at `when`, or soon after. REQUIRES: when < kEndOfTime.
-  virtual Timer at(TimePoint when, Task task) = 0;
+  Timer at(TimePoint when, Task task) { return add({.when = when}, std::move(task)); }
+  /// The same, but after the other tasks of this instant, also those that they add for it.
+  Timer at_end_of(TimePoint when, Task task) {
+    return add({.when = when, .is_last = true}, std::move(task));
+  }
   /// Removes the task, unless it has begun to run. Takes O(log timers), as at() does.
   virtual void cancel(const Timer& timer) = 0;
 
@@ -59,6 +64,10 @@ class TimerQueue {
     assert(wait.count() >= 0);
     return wait < kEndOfTime - from ? from + wait : kEndOfTime;
   }
+
+ private:
+  /// Gives the timer its number, and returns it.
+  virtual Timer add(Timer timer, Task task) = 0;
 };
 
 /// The timer of a process, or of a ManualClock: the queue and the thread that runs its tasks. Its
@@ -84,7 +93,6 @@ class TimerThread final : public TimerQueue {
   static void require_other_thread();
 
   TimePoint now() const override;
-  Timer at(TimePoint when, Task task) override;
   void cancel(const Timer& timer) override;
   void wait_begins() override;
   void wait_ends() override;
@@ -98,6 +106,8 @@ class TimerThread final : public TimerQueue {
   void await_waiting(std::size_t threads);
 
  private:
+  Timer add(Timer timer, Task task) override;
+
   struct State;
   const std::shared_ptr<State> state_;  // Shared with the thread.
 };

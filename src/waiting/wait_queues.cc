@@ -162,9 +162,6 @@ class WaitQueues::Waiter : public std::enable_shared_from_this<Waiter> {
   std::shared_ptr<Queue> queue;
   std::list<std::shared_ptr<Waiter>>::iterator place;
   std::optional<TimerQueue::Timer> timeout;
-  /// Its timeout is over, at an instant at which its queue asks: it stays until it is denied, or
-  /// one before it has to wait on.
-  bool is_overdue = false;
   std::optional<LastDenial> denied;
 
  private:
@@ -261,7 +258,6 @@ class WaitQueues::Waiter : public std::enable_shared_from_this<Waiter> {
   void begin_again() {
     wait_no_more();
     denied.reset();
-    is_overdue = false;
     return_granted(request_, outcome_, [self = shared_from_this()](const Decision&) {
       self->timer_->post([self] { ask_first(self); });
     });
@@ -316,7 +312,8 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
       return deny(waiter, Ended::kAnswered);
     }
     if (until < TimerQueue::kEndOfTime) {
-      waiter->timeout = timer_->at(until, [weak = std::weak_ptr(waiter)] {
+      // The limit may admit several callers at the instant at which their timeouts end.
+      waiter->timeout = timer_->at_end_of(until, [weak = std::weak_ptr(waiter)] {
         const auto late = weak.lock();
         if (late && !late->is_done()) late->queue->expire(*late);
       });
@@ -371,37 +368,27 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
   }
 
  private:
-  // The timeout of a waiter is over.
+  // The timeout of a waiter is over. One that asks leaves with the answer, which comes within the
+  // store's deadline.
   void expire(Waiter& waiter) {
     waiter.timeout.reset();
-    const TimePoint now = timer_->now();
-    const bool is_first = waiters_.front().get() == &waiter;
-    if (is_first && (asking_ || next_ask_ <= std::max(now, soonest(waiter)))) {
-      // It leaves with the next answer, which comes within the store's deadline.
-      waiter.is_overdue = true;
-      next_ask_ = now;
-      serve();
-    } else if (!is_first && now == waiter.request().until && (asking_ || next_ask_ <= now)) {
-      // The first asks at this very instant, as callers of a ManualClock often do: if it is
-      // granted, the next one asks, at the same instant.
-      waiter.is_overdue = has_overdue_ = true;
-    } else {
-      leave(waiter, Ended::kTimedOut);
-    }
+    if (asking_.get() != &waiter) leave(waiter, Ended::kTimedOut);
   }
 
-  // When the first may ask: now, or after this process's backoff.
+  // When the first may ask: now, or after this process's backoff, but before its timeout is over.
   TimePoint soonest(const Waiter& first) const {
+    const AcquireRequest& request = first.request();
     const TimePoint now = timer_->now();
-    if (!first.request().is_for_permit()) return now;
-    return std::max(now, queues_.fairness().backs_off_until(first.request().claim().key));
+    if (!request.is_for_permit()) return now;
+    return std::max(
+        now, std::min(request.until, queues_.fairness().backs_off_until(request.claim().key)));
   }
 
   // Lets the first waiter ask the store now, or sets a timer for its next attempt.
   void serve() {
     if (ask_timer_) timer_->cancel(*std::exchange(ask_timer_, std::nullopt));
     if (asking_ || waiters_.empty()) return;
-    if (waiters_.front()->is_overdue || next_ask_ <= timer_->now()) {
+    if (next_ask_ <= timer_->now()) {
       released_meanwhile_ = false;
       asking_ = waiters_.front();
       const auto asking = asking_;
@@ -410,25 +397,13 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
         self->move_replaced();
         self->serve();
       });
-      return;
-    }
-    deny_overdue();
-    if (next_ask_ < TimerQueue::kEndOfTime) {
+    } else if (next_ask_ < TimerQueue::kEndOfTime) {
       ask_timer_ = timer_->at(next_ask_, [weak = weak_from_this()] {
         const auto queue = weak.lock();
         if (!queue) return;
         queue->ask_timer_.reset();
         queue->serve();
       });
-    }
-  }
-
-  // The first waits on: so those behind it leave whose timeout is over.
-  void deny_overdue() {
-    if (!std::exchange(has_overdue_, false)) return;
-    for (auto place = waiters_.begin(); place != waiters_.end();) {
-      const auto waiter = *place++;
-      if (waiter->is_overdue) deny(waiter, Ended::kTimedOut);
     }
   }
 
@@ -464,7 +439,9 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
       is_replaced_ = true;  // Those behind it follow at once, or the next one would ask before it.
       return move(waiter);
     }
-    const bool may_wait = !waiter->is_overdue && can_wait(request, outcome, now);
+    const bool is_late = now >= request.until;
+    const bool may_wait = !is_late && can_wait(request, outcome, now);
+    const Ended ended = is_late ? Ended::kTimedOut : Ended::kAnswered;
     const bool binds_here =
         request.claims.size() == 1 || outcome.decision.binding == request.waits_for;
     if (!binds_here && may_wait) {  // It waits in the queue of the claim that denies for longest.
@@ -476,12 +453,12 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
     // others.
     if (!binds_here || outcome.decision.retry_after == kNever) {
       AcquireOutcome told = outcome;
-      if (!binds_here && waiter->is_overdue) told.decision.ended = Ended::kTimedOut;
+      if (!binds_here) told.decision.ended = ended;
       remove(waiter);
       return waiter->tell(told);
     }
     denied_.emplace(request, outcome.decision, now);
-    if (!may_wait) return deny(waiter, waiter->is_overdue ? Ended::kTimedOut : Ended::kAnswered);
+    if (!may_wait) return deny(waiter, ended);
     const TimePoint next = next_try(*waiter);
     if (!released_meanwhile_) next_ask_ = std::max(next_ask_, next);
     if (request.is_for_permit()) watch(*waiter);
@@ -573,7 +550,6 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
   std::shared_ptr<Waiter> asking_;   // The first, or one that has left in the meantime.
   bool released_meanwhile_ = false;  // While it was asking.
   bool is_replaced_ = false;         // A limit was replaced, and its callers are still here.
-  bool has_overdue_ = false;         // Perhaps some behind the first are.
   TimePoint next_ask_;               // When the first asks next, if it is not asking.
   std::optional<TimerQueue::Timer> ask_timer_;
   AskPauses pauses_;

@@ -13,12 +13,6 @@ class ManualTimerQueue final : public TimerQueue {
  public:
   TimePoint now() const override { return now_; }
 
-  Timer at(TimePoint when, Task task) override {
-    const Timer timer{when, ++last_number_};
-    timers_.emplace(timer, std::move(task));
-    return timer;
-  }
-
   void cancel(const Timer& timer) override { timers_.erase(timer); }
 
   /// Runs all tasks that are due now.
@@ -47,6 +41,12 @@ class ManualTimerQueue final : public TimerQueue {
   std::size_t timers() const { return timers_.size(); }
 
  private:
+  Timer add(Timer timer, Task task) override {
+    timer.number = ++last_number_;
+    timers_.emplace(timer, std::move(task));
+    return timer;
+  }
+
   TimePoint now_{std::chrono::hours(1)};
   std::map<Timer, Task> timers_;
   std::uint64_t last_number_ = 0;
