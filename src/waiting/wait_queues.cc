@@ -360,10 +360,9 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
   }
 
   /// A limiter's limit was replaced: its callers go to the queue of the new one, in their order.
-  /// One that asks goes when it is answered, and those behind it after it.
+  /// If the first asks, they go when it is answered.
   void limit_replaced() {
     is_replaced_ = true;
-    if (!asking_ || asking_->is_done() || waits_here(*asking_)) move_replaced();
     released();
   }
 
@@ -387,14 +386,16 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
   // Lets the first waiter ask the store now, or sets a timer for its next attempt.
   void serve() {
     if (ask_timer_) timer_->cancel(*std::exchange(ask_timer_, std::nullopt));
-    if (asking_ || waiters_.empty()) return;
+    if (asking_) return;
+    const auto self = shared_from_this();
+    if (std::exchange(is_replaced_, false)) move_replaced();
+    if (waiters_.empty()) return;
     if (next_ask_ <= timer_->now()) {
       released_meanwhile_ = false;
       asking_ = waiters_.front();
       const auto asking = asking_;
-      asking->ask([self = shared_from_this()] {
+      asking->ask([self] {
         self->settle();
-        self->move_replaced();
         self->serve();
       });
     } else if (next_ask_ < TimerQueue::kEndOfTime) {
@@ -435,10 +436,7 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
       remove(waiter);
       return waiter->take(outcome);
     }
-    if (!waits_here(*waiter)) {
-      is_replaced_ = true;  // Those behind it follow at once, or the next one would ask before it.
-      return move(waiter);
-    }
+    if (!waits_here(*waiter)) return;  // By its former limit: it asks under the new one.
     const bool is_late = now >= request.until;
     const bool may_wait = !is_late && can_wait(request, outcome, now);
     const Ended ended = is_late ? Ended::kTimedOut : Ended::kAnswered;
@@ -511,21 +509,16 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
   // Whether it is the queue of the waiter's present limit.
   bool waits_here(const Waiter& waiter) const { return is_of(limit_of(waiter.request().claim())); }
 
-  // If a limit was replaced, its callers leave.
+  // Those whose limit was replaced go to the end of the queue of the new one, of which they know no
+  // denial.
   void move_replaced() {
-    if (!std::exchange(is_replaced_, false)) return;
-    const auto self = shared_from_this();
     for (auto place = waiters_.begin(); place != waiters_.end();) {
       const auto waiter = *place++;
-      if (!waits_here(*waiter)) move(waiter);
+      if (waits_here(*waiter)) continue;
+      remove(waiter);
+      waiter->denied.reset();
+      WaitQueues::join(waiter, {});
     }
-  }
-
-  // To the end of the queue of its present limit, of which it knows no denial.
-  void move(const std::shared_ptr<Waiter>& waiter) {
-    remove(waiter);
-    waiter->denied.reset();
-    WaitQueues::join(waiter, {});
   }
 
   void remove(const std::shared_ptr<Waiter>& waiter) {
