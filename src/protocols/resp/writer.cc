@@ -33,7 +33,7 @@ void Writer::error(std::string_view text) {
   std::string line(text);
   std::ranges::replace_if(
       line, [](char c) { return c == '\r' || c == '\n'; }, ' ');
-  output_.append("-").append(printable(line, std::string::npos)).append("\r\n");
+  output_.append("-").append(printable_sentence(line)).append("\r\n");
 }
 
 void Writer::integer(std::int64_t number) {

@@ -34,7 +34,7 @@ TEST(Writer, WritesEveryInteger) {
 
 TEST(Writer, KeepsAnErrorInOneLine) {
   EXPECT_EQ(written(Protocol::kResp2, [](Writer& w) { w.error("ERR no '\x1b[31m\xff\\'"); }),
-            "-ERR no '\\x1b[31m\\xff\\\\'\r\n");
+            "-ERR no '\\x1b[31m\\xff\\'\r\n");
   EXPECT_EQ(written(Protocol::kResp2, [](Writer& w) { w.error("ERR no 'a\r\nb'"); }),
             "-ERR no 'a  b'\r\n");
 }
