@@ -64,10 +64,17 @@ void AcceptedConnection::make_handler() {
   handler_ = service_->make_handler(
       {.thread = group_.thread,
        .wake = make_wake(),
-       .peer = is_unix ? "unix:" : numeric_address(socket_.remote_endpoint()),
+       .peer = peer(),
+       .peer_port = is_unix ? std::uint16_t{0} : tcp_endpoint(socket_.remote_endpoint()).port(),
        .is_loopback = !is_unix && service_->address.is_local(),
        .certificate = tls_ ? tls_->subject() : std::string()});
   await_input(false, true);
+}
+
+/// As AcceptedStream::peer.
+std::string AcceptedConnection::peer() const {
+  const bool is_unix = service_->address.family == Address::Family::kUnix;
+  return is_unix ? "unix:" : numeric_address(socket_.remote_endpoint());
 }
 
 Wake AcceptedConnection::make_wake() {

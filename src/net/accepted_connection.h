@@ -121,6 +121,7 @@ class AcceptedConnection final : public std::enable_shared_from_this<AcceptedCon
 
   template <class Step>
   void run(Step step);
+  std::string peer() const;
   Wake make_wake();
   void make_handler();
 

@@ -175,6 +175,11 @@ class Sluice(ServerTest):
         self.assertEqual((hello["server"], hello["proto"]), ("sluice", 3))
         self.assertEqual(connection.ask("CLIENT", "GETNAME"), None)
 
+    def test_clients_are_listed_with_their_addresses(self):
+        connection = self.connect()
+        port = connection.socket.getsockname()[1]
+        self.assertIn(f" addr=127.0.0.1:{port} ", connection.ask("CLIENT", "LIST"))
+
     def test_names_belong_to_connections(self):
         first, second = self.connect(), self.connect()
         self.assertEqual(first.ask("CLIENT", "SETNAME", "first"), "OK")

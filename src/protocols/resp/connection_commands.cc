@@ -117,7 +117,8 @@ bool read_hello_options(CommandContext& context, Arguments options, HelloOptions
 std::string describe_client(const ClientInfo& client, Instant now) {
   std::string user = client.user;
   std::ranges::replace(user, ' ', '_');  // The subject of a certificate may have blanks.
-  return "id=" + std::to_string(client.id) + " addr= laddr= fd=0 name=" + client.name +
+  return "id=" + std::to_string(client.id) + " addr=" + client.address +
+         " laddr= fd=0 name=" + client.name +
          " age=" + std::to_string(std::max<Instant>(0, now - client.connected_at) / kSecondNs) +
          " idle=0 flags=N db=0 sub=0 psub=0 ssub=0 multi=-1 qbuf=0 qbuf-free=0 argv-mem=0 "
          "multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem=0 events=r cmd= user=" +

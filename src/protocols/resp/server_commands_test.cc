@@ -86,15 +86,15 @@ TEST_F(ServerCommandsTest, CountsKeysWhereTheStoreCan) {
 }
 
 TEST_F(ServerCommandsTest, ListsTheConnections) {
-  TestConnection other(thread, 9);
+  TestConnection other(thread, 9, {.peer = "::1", .peer_port = 50'000});
   other.send(
       "HELLO 3 SETNAME other\r\nCLIENT SETINFO LIB-NAME lib\r\nCLIENT SETINFO LIB-VER 2\r\n");
   *store->clock += 5'000'000'000;
   const std::string line = run("CLIENT INFO");
   EXPECT_THAT(line, AllOf(HasSubstr("id=7 "), HasSubstr(" name= age=5 "), HasSubstr(" resp=2 ")));
   const std::string all = run("CLIENT LIST");
-  EXPECT_THAT(all, AllOf(HasSubstr("\nid=9 "), HasSubstr(" name=other "), HasSubstr(" resp=3 "),
-                         HasSubstr(" lib-name=lib lib-ver=2\n")));
+  EXPECT_THAT(all, AllOf(HasSubstr("\nid=9 addr=[::1]:50000 "), HasSubstr(" name=other "),
+                         HasSubstr(" resp=3 "), HasSubstr(" lib-name=lib lib-ver=2\n")));
   EXPECT_EQ(run("CLIENT LIST TYPE normal"), all);
   EXPECT_EQ(run("CLIENT LIST TYPE replica"), "$0\r\n\r\n");
   {
