@@ -29,14 +29,17 @@ bool is_one_file(int a, int b) {
 
 }  // namespace
 
-OutputFile::OutputFile(int descriptor, std::string contents, std::string name, bool is_standard)
+OutputFile::OutputFile(int descriptor, std::string contents, std::string name, bool is_standard,
+                       std::string made)
     : descriptor_(descriptor),
       contents_(std::move(contents)),
       name_(std::move(name)),
-      is_standard_(is_standard) {}
+      is_standard_(is_standard),
+      made_(std::move(made)) {}
 
 OutputFile::~OutputFile() {
   close(descriptor_);
+  if (!made_.empty()) unlink(made_.c_str());
 }
 
 void OutputFile::write(std::string_view text) {
@@ -59,6 +62,7 @@ void OutputFile::finish() {
 }
 
 void OutputFile::clear() {
+  made_.clear();
   if (is_standard_) return;
   if (::ftruncate(descriptor_, 0) != 0) return;  // Nothing better can be done.
 }
@@ -78,11 +82,14 @@ std::unique_ptr<OutputFile> open_output(std::string_view option, std::string_vie
   const bool is_standard = path == "-";
   const std::string name = is_standard ? "standard output" : printable(path, kTypedColumns);
   const std::string label = std::string(option) + ": " + name;
-  const int descriptor = is_standard
-                             ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0)
-                             : open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, kOutputMode);
+  constexpr int kOpen = O_WRONLY | O_CREAT | O_CLOEXEC;
+  int descriptor = is_standard ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0)
+                               : open(path.c_str(), kOpen | O_EXCL, kOutputMode);
+  const bool is_made = !is_standard && descriptor >= 0;
+  if (!is_standard && !is_made) descriptor = open(path.c_str(), kOpen, kOutputMode);
   if (descriptor < 0) throw ReplayError(kFailed, label + ": " + why_not(errno));
-  auto file = std::make_unique<OutputFile>(descriptor, std::string(contents), name, is_standard);
+  auto file = std::make_unique<OutputFile>(descriptor, std::string(contents), name, is_standard,
+                                           is_made ? path : std::string());
   struct stat status {};
   if (fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode) && is_read(status, inputs)) {
     throw ReplayError(kMisused, label + " is also read and would be lost");

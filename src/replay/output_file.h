@@ -13,8 +13,12 @@ namespace sluice::replay {
 class OutputFile {
  public:
   /// Takes ownership of the open descriptor. `contents` ("the decisions") and `name` are used in
-  /// error messages; `is_standard` says that it is a copy of standard output's.
-  OutputFile(int descriptor, std::string contents, std::string name, bool is_standard = false);
+  /// error messages; `is_standard` says that it is a copy of standard output's. `made`: the path of
+  /// the file if opening has made it, otherwise empty.
+  OutputFile(int descriptor, std::string contents, std::string name, bool is_standard = false,
+             std::string made = {});
+  /// Removes the file if opening has made it and clear() was not called: a call that is refused
+  /// leaves none.
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
@@ -27,7 +31,7 @@ class OutputFile {
   void finish();
 
   /// Removes all that is in the file, if that is possible, but not what others have written to
-  /// standard output.
+  /// standard output. The file stays from now on.
   void clear();
 
   /// Whether the other one writes to the same place. Into a device (/dev/null, a terminal) both may
@@ -43,6 +47,7 @@ class OutputFile {
   std::string contents_;
   std::string name_;
   bool is_standard_;
+  std::string made_;  // The path of a file that does not stay yet.
 };
 
 /// Opens or creates the file that an option names, "-" is standard output; null if it names none.

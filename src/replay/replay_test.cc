@@ -479,6 +479,12 @@ TEST_F(Replay, ThePageAndTheDecisionsMustBeTwoFilesUnderAnyNames) {
   EXPECT_EQ(directory_.read("out"), "kept");
   choice.html = directory_.path("page.html");
   EXPECT_EQ(run(choice).status, 0);
+  // Files that are not there yet are not made by a call that is refused.
+  choice.decisions = directory_.path("new");
+  expect_refused(directory_.path("./new"), directory_.path("./new"));
+  choice.html = directory_.path("no folder/page");
+  EXPECT_EQ(run(choice).status, 1);
+  EXPECT_FALSE(std::filesystem::exists(choice.decisions));
   // A link to a file that is not there yet.
   std::filesystem::create_symlink("target", directory_.path("early"));
   choice.decisions = directory_.path("early");
