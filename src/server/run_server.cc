@@ -6,6 +6,7 @@
 #include <csignal>
 #include <exception>
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -111,26 +112,36 @@ class Reloader {
 
   void take_changes() {
     notify_reloading();
+    ServerOptions options;
+    std::string changes;
+    std::optional<std::string> error;
     try {
       if (is_special_file(file_)) {
         throw ConfigError(file_ + " is no regular file, and only at the start may it be a pipe");
       }
-      const ServerOptions options = load();
-      const std::string changes = server_->reload(options);
-      drain_ = options.drain;
-      log_.configure(options.log);
-      server_->count_reload(true);
+      options = load();
+      changes = server_->reload(options);
+    } catch (const std::exception& failure) {
+      error = failure.what();
+    }
+    server_->count_reload(!error);
+    if (error) {
       log_.write(
-          {LogLevel::kInfo, "reloaded", "reloaded: " + server_->description() + "; " + changes});
-      server_->warn_of_options(options);
-      server_->warn_of_certificates();
-    } catch (const std::exception& error) {
-      server_->count_reload(false);
-      log_.write({LogLevel::kError, "not_reloaded",
-                  "not reloaded, all stays as it was: " + std::string(error.what())});
+          {LogLevel::kError, "not_reloaded", "not reloaded, all stays as it was: " + *error});
+    } else {
+      note_reload(options, changes);
     }
     warn_of_unwatched();
     notify_service_manager("READY=1");
+  }
+
+  void note_reload(const ServerOptions& options, const std::string& changes) {
+    drain_ = options.drain;
+    log_.configure(options.log);
+    log_.write(
+        {LogLevel::kInfo, "reloaded", "reloaded: " + server_->description() + "; " + changes});
+    server_->warn_of_options(options);
+    server_->warn_of_certificates();
   }
 
   // Once for each error, until it is over.
