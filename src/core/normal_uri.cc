@@ -45,10 +45,17 @@ void append_normal_host(std::string_view authority, std::string& output) {
   for (const char c : host) output += to_small(c);
 }
 
-void append_normal_path(std::string_view target, std::string& output) {
+std::string_view authority_of(std::string_view target) {
   const std::size_t scheme = target.starts_with('/') ? target.npos : target.find("://");
-  if (scheme != target.npos) {
-    target.remove_prefix(std::min(target.find_first_of("/?#", scheme + 3), target.size()));
+  if (scheme == target.npos) return {};
+  target.remove_prefix(scheme + 3);
+  return target.substr(0, target.find_first_of("/?#"));
+}
+
+void append_normal_path(std::string_view target, std::string& output) {
+  const std::string_view authority = authority_of(target);
+  if (authority.data() != nullptr) {  // It may be empty: file:///a.
+    target.remove_prefix(static_cast<std::size_t>(authority.end() - target.begin()));
   }
   std::string_view path = target.substr(0, target.find_first_of("?#"));
   if (!path.empty() && path[0] != '/') {

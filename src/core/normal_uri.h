@@ -8,6 +8,9 @@ namespace sluice {
 // A part of a request's URI in one of its spellings, for keys: otherwise a client would have a
 // limit of its own for each spelling.
 
+/// The authority of a whole URL, "a.com:80" of "http://a.com:80/b"; empty if the target is a path.
+std::string_view authority_of(std::string_view target);
+
 /// Appends the host of an authority: without its port and a final dot, in small letters.
 void append_normal_host(std::string_view authority, std::string& output);
 

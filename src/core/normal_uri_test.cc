@@ -28,6 +28,14 @@ TEST(NormalUri, HostsHaveOneSpelling) {
   }
 }
 
+TEST(NormalUri, AWholeUrlHasAnAuthority) {
+  EXPECT_EQ(authority_of("https://A.com:80/b//c"), "A.com:80");
+  EXPECT_EQ(authority_of("https://a.com?b"), "a.com");
+  for (const char* target : {"/a", "/http://b", "*", "", "a.com/b", "http:///b"}) {
+    EXPECT_EQ(authority_of(target), "") << target;
+  }
+}
+
 TEST(NormalUri, PathsHaveOneSpelling) {
   const std::pair<std::string_view, std::string_view> rows[] = {
       {"/login", "/login"},
@@ -68,6 +76,7 @@ TEST(NormalUri, PathsHaveOneSpelling) {
       {"", "/"},
       {"?a", "/"},
       {"http://a.com", "/"},
+      {"http:///b", "/b"},
       {"http://a.com?b=/c", "/"},
       {"*", "*"},
       {"-", "-"},

@@ -124,6 +124,8 @@ TEST_F(AuthTest, MakesTheKeyFromTheRequest) {
   const std::string original =
       "X-Original-Method: PUT\r\nX-Original-Host: h\r\nX-Original-URL: https://h/p?q=1\r\n";
   EXPECT_EQ(key_of("/auth?limit=api&key={method}{host}{path}{query:q}", original), "PUTh/p1");
+  EXPECT_EQ(key_of("/auth?limit=api&key={host}", "X-Original-URL: https://H:80/p\r\n"), "h");
+  EXPECT_EQ(key_of("/auth?limit=api&key={host}", "X-Original-URL: /http://h/p\r\n"), "localhost");
   EXPECT_EQ(key_of("/auth?limit=api&key={host}{path}{query:q}",
                    "X-Forwarded-Host: Shop.example.:8000\r\nX-Forwarded-Uri: //x/../%61?q=B\r\n"),
             "shop.example/aB");

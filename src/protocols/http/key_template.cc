@@ -78,6 +78,14 @@ std::string_view OriginalRequest::uri() const {
   return uri.empty() ? context_.message.target : uri;
 }
 
+// nginx is often told to send $scheme://$http_host$request_uri as X-Original-URL, and no host.
+std::string_view OriginalRequest::host() const {
+  const std::string_view host = forwarded("X-Forwarded-Host", "X-Original-Host");
+  if (!host.empty()) return host;
+  const std::string_view authority = authority_of(uri());
+  return authority.empty() ? context_.message.host : authority;
+}
+
 std::string OriginalRequest::client_ip() const {
   boost::container::small_vector<std::string_view, 4> lines;
   for (const HeaderField& field : context_.message.fields) {
@@ -97,8 +105,7 @@ void OriginalRequest::append_field(std::string_view field, std::string& output) 
   } else if (field == "path") {
     append_normal_path(uri(), output);
   } else if (field == "host") {
-    const std::string_view host = forwarded("X-Forwarded-Host", "X-Original-Host");
-    append_normal_host(host.empty() ? message.host : host, output);
+    append_normal_host(host(), output);
   } else if (field.starts_with(kHeader)) {
     output += message.only_field(field.substr(kHeader.size()));
   } else {
