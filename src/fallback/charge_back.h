@@ -26,7 +26,8 @@ class ChargeBack {
  public:
   static constexpr std::size_t kMaxKeys = 16'384;
   static constexpr std::size_t kMaxKeyBytes = 1024;
-  static constexpr std::size_t kAtOnce = 1024;
+  /// Callers of the store wait behind them, for a millisecond or so.
+  static constexpr std::size_t kAtOnce = 256;
   /// After a refused charge only charges of named keys are sent for kPause (see take()), and none
   /// of the refused key for kPauseOfKey.
   static constexpr std::int64_t kPause = 100'000'000;

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string>
 #include <vector>
 
 #include "testing/fallback_fixture.h"
@@ -105,6 +107,24 @@ TEST_F(FallbackLateTest, OfChargesTellWhatWasCharged) {
   EXPECT_EQ(left(), 30);
   EXPECT_EQ(counted_as_charged(), 10U);
   EXPECT_EQ(counted_as_not_charged(), 0U);
+}
+
+// Callers of the store would wait behind them.
+TEST_F(FallbackLateTest, ChargesOfManyKeysFollowEachOther) {
+  constexpr std::size_t kKeys = 3 * ChargeBack::kAtOnce;
+  wrap({}, "fixed_window 40/1h");
+  inner_->lose_all();
+  for (std::size_t i = 0; i < kKeys; ++i) decide({.key = std::to_string(i)}, kStart);
+  inner_->lose_nothing();
+  inner_->batches.clear();
+  for (int i = 0; i < 5; ++i) decide({.key = "other", .cost = 0}, kStart);
+  EXPECT_EQ(std::ranges::max(inner_->batches), ChargeBack::kAtOnce);
+  EXPECT_EQ(inner_->pending(), 1U) << "the first batch has no answer";
+  for (int i = 0; i < 4; ++i) {
+    inner_->answer_all();
+    decide({.key = "other", .cost = 0}, kStart);
+  }
+  EXPECT_EQ(counted_as_charged(), kKeys);
 }
 
 // Another key's answer, which says that the store is back, comes before that to the reset.

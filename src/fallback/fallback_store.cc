@@ -335,15 +335,19 @@ std::unique_ptr<Batch> FallbackStore::batch_of(std::vector<AnsweredLater> all,
 
 // The store answers: charges to it what the local states have admitted and still counts. For these
 // keys, of which it has just admitted requests, that may not wait until other keys' charges may be
-// sent.
+// sent. Those are sent one batch after the other, or callers would wait behind thousands of them.
 void FallbackStore::charge_back(std::span<const KeyName> names, Instant now) {
   using Outcome = ChargeBack::Outcome;
   const Instant at = decided_at(now);
   std::vector<Request> requests;
   std::vector<AnsweredLater> all;
   std::vector<ChargeBack::Charge> taken;
+  std::shared_ptr<void> turn;  // The batch holds it until it is answered.
   if (!names.empty()) taken = charges_.take(names, at);
-  if (charges_.may_charge(at)) std::ranges::move(charges_.take(at), std::back_inserter(taken));
+  if (charges_.may_charge(at) && !is_charging_.exchange(true)) {
+    turn = {nullptr, [this](void*) { is_charging_ = false; }};
+    std::ranges::move(charges_.take(at), std::back_inserter(taken));
+  }
   for (ChargeBack::Charge& charge : taken) {
     const auto space = space_of(charge);
     Request request{.limit = charge.limit.get(), .key = charge.key};
@@ -369,6 +373,7 @@ void FallbackStore::charge_back(std::span<const KeyName> names, Instant now) {
   }
   if (requests.empty()) return;
   auto batch = batch_of(std::move(all), requests, Batch::Mode::kEach, now, at);
+  batch->keep(std::move(turn));
   want_parts(*batch);
   inner_->submit(std::move(batch));
 }

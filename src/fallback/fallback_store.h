@@ -190,6 +190,7 @@ class FallbackStore final : public BatchStore, private Batch::OuterStore {
   const HashSecret secret_;  // The same as that of the local states: a key is hashed once.
   const std::unique_ptr<LastAnswers> answers_;  // Null if nothing of them is used.
   ChargeBack charges_;
+  std::atomic<bool> is_charging_ = false;  // A batch of charges of any keys is under way.
   FallbackCounters counters_;
   // Held while the local states answer or change, so that the units that they admit and those in
   // charges_ are seen together.

@@ -425,7 +425,7 @@ TEST_F(FallbackToldTest, WhatTheLocalStatesHaveForgottenIsCounted) {
     const std::string key = std::to_string(i);
     EXPECT_TRUE(decide({.key = key, .cost = 2}, kStart).allowed);
   }
-  for (int i = 0; i < 20; ++i) find_again();
+  for (int i = 0; i < 64; ++i) find_again();
   const FallbackCounters& counters = store_->counters();
   EXPECT_GT(counters.not_charged_back, 0U);
   EXPECT_EQ(counters.charged_back + counters.not_charged_back, 2 * keys);
