@@ -59,6 +59,19 @@ TEST_F(FallbackLateTest, AreAwaitedForEachRequest) {
   EXPECT_EQ(left(), 27);
 }
 
+// By the connection to a server of a cluster that had the key before.
+TEST_F(FallbackLateTest, MayBeOlderThanWhatTheStoreHasToldSince) {
+  wrap({}, "fixed_window 40/1h");
+  ask_late({{.cost = 5}});
+  inner_->on_the_way = [&] { decide({.cost = 30}, kStart + 1); };
+  inner_->answer();
+  EXPECT_EQ(left("k", kStart + 1), 5);
+  ask_late({Ask{}}, Batch::Mode::kEach, kStart + 3);
+  ask_late({{.operation = Operation::kReset}}, Batch::Mode::kEach, kStart + 2);
+  inner_->answer_all();
+  EXPECT_EQ(left("k", kStart + 3), 40) << "what is given back here is seen at once";
+}
+
 // What was admitted here was denied there: the store is charged with it.
 TEST_F(FallbackLateTest, ThatDenyAreNoCharge) {
   wrap({}, "fixed_window 40/1h");

@@ -389,7 +389,12 @@ void FallbackStore::settle_later(Batch& batch, std::size_t i, std::span<const An
   const std::lock_guard lock(local_mutex_);  // What is told and what is pending belong together.
   for (std::size_t j = 0; j < requests.size(); ++j) {
     if (answers_ != nullptr && answer.source == Source::kStore) {
-      record(all[i + j].name, requests[j], batch.own_decision(i, j), batch, arrived);
+      // It may come by the connection to a server that the key has left since. (But what this
+      // process gives back it sees at once.)
+      const Operation operation = requests[j].operation;
+      const bool gives_back = operation == Operation::kReset || operation == Operation::kRefund;
+      record(all[i + j].name, requests[j], batch.own_decision(i, j), batch, arrived,
+             gives_back ? kMaxInt64 : batch.outer.sent);
     }
     settle_admitted(all[i + j], requests[j], answer, arrived);
   }
@@ -417,18 +422,17 @@ void FallbackStore::settle_admitted(const AnsweredLater& one, const Request& req
   charges_.settle(one.admitted, units - charged, rest, arrived);
 }
 
-// What the store has told of a key. REQUIRES: answers_ is not null; the limit lends no permits.
+// What the store has told of a key. `newer_than`: see LastAnswers::record(). REQUIRES: answers_ is
+// not null; the limit lends no permits.
 void FallbackStore::record(const KeyName& name, const Request& request, const Decision& answer,
-                           const Batch& batch, Instant arrived) {
+                           const Batch& batch, Instant arrived, Instant newer_than) {
   // As before sending: a denial that was recorded while this refund or reset was in flight may be
   // older than it.
   ask_again_after(request, name);
   if (request.operation == Operation::kBlock) return;  // It hides how many units remain.
   const bool is_now = batch.now() == kStoreTime;
-  // Where a store has several connections, a group comes by that of its first key: since it was
-  // sent, its other keys may have had newer answers by theirs.
   answers_->record(name, request, answer, is_now ? std::optional(batch.outer.sent) : std::nullopt,
-                   arrived, batch.is_group() ? batch.outer.sent : kMaxInt64);
+                   arrived, newer_than);
 }
 
 std::unique_ptr<Watch> FallbackStore::watch(const std::shared_ptr<Space>& space,

@@ -166,7 +166,7 @@ class FallbackStore final : public BatchStore, private Batch::OuterStore {
   /// Lets the policy decide what has no answer: see settling.cc.
   std::unique_ptr<Batch> on_answered(Batch& batch) override;
   void record(const KeyName& name, const Request& request, const Decision& answer,
-              const Batch& batch, Instant arrived);
+              const Batch& batch, Instant arrived, Instant newer_than);
   std::unique_ptr<Batch> batch_of(std::vector<AnsweredLater> all, std::span<const Request> requests,
                                   Batch::Mode mode, Instant now, Instant sent);
   void settle_later(Batch& batch, std::size_t i, std::span<const AnsweredLater> all,

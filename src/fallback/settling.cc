@@ -225,6 +225,9 @@ void FallbackStore::on_reply(Batch& batch, std::size_t i, SteadyTime arrived) no
   const std::span<const Request> requests = batch.requests_of(i);
   const Decision& decision = batch.decisions()[i];
   const Instant at = arrived_at(batch.now(), arrived);
+  // Where a store has several connections, a group comes by that of its first key: since it was
+  // sent, its other keys may have had newer answers by theirs.
+  const Instant newer_than = batch.is_group() ? batch.outer.sent : kMaxInt64;
   for (std::size_t j = 0; j < requests.size(); ++j) {
     const Request& request = requests[j];
     const Subject& subject = batch.outer.subjects[i + j];
@@ -246,7 +249,7 @@ void FallbackStore::on_reply(Batch& batch, std::size_t i, SteadyTime arrived) no
       if (request.operation == Operation::kBlock) bring_to_told(subject, request, at);
       local_->mirror(subject.key, in_local(subject, request), done, at);
     }
-    if (!is_for_permits) record(name_of(subject), request, answer, batch, at);
+    if (!is_for_permits) record(name_of(subject), request, answer, batch, at, newer_than);
   }
 }
 
