@@ -148,7 +148,7 @@ class Batch final {
     /// The inner store has answered requests_of(i). Called for each answer as it arrives, so for
     /// each key in the order in which the inner store has decided (but for the keys of a group,
     /// whose answer may come by another connection), by one thread at a time. `arrived`: when it
-    /// did; the epoch stands for just now.
+    /// did.
     virtual void on_reply(Batch& batch, std::size_t i,
                           std::chrono::steady_clock::time_point arrived) noexcept = 0;
     /// The inner store has made all decisions. Calls the completion, if the batch has one. Returns
@@ -179,7 +179,7 @@ class Batch final {
 
   /// Called by the store when it has made decisions()[i], unless that is kUnavailable: tells the
   /// outer store, if there is one.
-  void on_reply(std::size_t i, std::chrono::steady_clock::time_point arrived = {}) {
+  void on_reply(std::size_t i, std::chrono::steady_clock::time_point arrived) {
     if (outer.store != nullptr) outer.store->on_reply(*this, i, arrived);
   }
 

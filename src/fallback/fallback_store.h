@@ -137,10 +137,9 @@ class FallbackStore final : public BatchStore, private Batch::OuterStore {
   using SteadyTime = std::chrono::steady_clock::time_point;
 
   Instant decided_at(Instant now) const { return now == kStoreTime ? clock_.now() : now; }
-  /// When the answer to a request arrived, which was asked at `now`. `arrived`: see on_reply().
+  /// When the answer to a request arrived, which was asked at `now`.
   Instant arrived_at(Instant now, SteadyTime arrived) const {
-    const bool is_known = arrived.time_since_epoch().count() != 0;
-    return now == kStoreTime && is_known ? clock_.at(arrived) : decided_at(now);
+    return now == kStoreTime ? clock_.at(arrived) : now;
   }
   /// A lower bound of the send time, at most a few milliseconds earlier. repeat_denial() uses the
   /// exact time for keys that were denied.

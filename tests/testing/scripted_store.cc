@@ -105,7 +105,7 @@ bool ScriptedStore::carry_out(std::span<const Request> requests, bool together, 
     if (next && i == made.back()) next();
     if (batch == nullptr || is_open(decisions[i])) continue;
     const std::lock_guard reply_lock(reply_mutex_);
-    batch->on_reply(i, arrived);
+    batch->on_reply(i, arrived.value_or(std::chrono::steady_clock::now()));
   }
   return !lost;
 }
@@ -181,7 +181,8 @@ void ScriptedStore::be_late(std::string_view key) {
     const bool is_late = key.empty() || batch->requests()[i].key == key;
     batch->decisions()[i] = is_late ? Decision{.source = Source::kUnavailable, .taken = kTakenLater}
                                     : answer_to(batch->requests().subspan(i, 1), false, now);
-    if (!is_open(batch->decisions()[i])) batch->on_reply(i, arrived);
+    if (!is_open(batch->decisions()[i]))
+      batch->on_reply(i, arrived.value_or(std::chrono::steady_clock::now()));
   }
   batch->set_error("the store is late");
   lock.unlock();

@@ -74,8 +74,8 @@ class ScriptedStore final : public Store {
   std::function<void()> on_the_way;
   /// Its own time, where it is set; else the memory's.
   std::optional<Instant> clock;
-  /// When the answers to submitted batches arrived (Batch::OuterStore); by default it does not say.
-  std::chrono::steady_clock::time_point arrived;
+  /// When the answers to submitted batches arrived (Batch::OuterStore); by default, just now.
+  std::optional<std::chrono::steady_clock::time_point> arrived;
   /// What it says of its health.
   StoreHealth health = {};
   /// Can tell of permits that are released elsewhere.

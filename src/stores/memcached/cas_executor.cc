@@ -146,17 +146,19 @@ void CasExecutor::judge_on_last_write(KeyEntry& key) {
   if (!prepare_write(key, now)) judge_again(key);
 }
 
-void CasExecutor::on_reply(KeyEntry& key, const MetaReply& reply) {
+void CasExecutor::on_reply(KeyEntry& key, const MetaReply& reply,
+                           Connection::Clock::time_point arrived) {
   key.is_in_flight = false;
   key.claims = false;
   if (key.is_write()) {
-    on_written(key, reply);
+    on_written(key, reply, arrived);
   } else {
-    on_read(key, reply);
+    on_read(key, reply, arrived);
   }
 }
 
-void CasExecutor::on_read(KeyEntry& key, const MetaReply& reply) {
+void CasExecutor::on_read(KeyEntry& key, const MetaReply& reply,
+                          Connection::Clock::time_point arrived) {
   if (reply.code == Code::kError) {
     refuse(key.waiting, key.connection.name() + ": " + std::string(reply.text));
     return end_round(key);
@@ -180,10 +182,10 @@ void CasExecutor::on_read(KeyEntry& key, const MetaReply& reply) {
   judge(key, now);
   const bool writes = prepare_write(key, now);
   // Not before: this may destroy the late request's limit, to which state_ may refer.
-  if (late != nullptr) worker_.complete(*late);
+  if (late != nullptr) worker_.complete(*late, arrived);
   if (writes) return key.connection.send_now(key);
   key.losses = 0;
-  answer(key.judged);
+  answer(key.judged, arrived);
   next_round(key);
 }
 
@@ -266,12 +268,13 @@ bool CasExecutor::prepare_write(KeyEntry& key, Instant now) {
   return true;
 }
 
-void CasExecutor::on_written(KeyEntry& key, const MetaReply& reply) {
+void CasExecutor::on_written(KeyEntry& key, const MetaReply& reply,
+                             Connection::Clock::time_point arrived) {
   if (reply.code == Code::kDone) {
     if (key.step == Step::kWrite) key.last.token = reply.token;
     key.last.connection = key.connection.number();
     key.losses = 0;
-    answer(key.judged);
+    answer(key.judged, arrived);
     return next_round(key);
   }
   key.last.contested = reply.code == Code::kExists;
@@ -313,7 +316,7 @@ void CasExecutor::on_lost(KeyEntry& key, Loss loss, std::string_view why) {
   next_round(key);
 }
 
-void CasExecutor::answer(RequestList& judged) {
+void CasExecutor::answer(RequestList& judged, Connection::Clock::time_point arrived) {
   while (!judged.empty()) {
     PendingRequest& pending = judged.pop_front();
     if (pending.is_late) {
@@ -321,7 +324,7 @@ void CasExecutor::answer(RequestList& judged) {
       std::ranges::copy(pending.judged->begin() + 1, pending.judged->end(),
                         pending.requests[0].parts.begin());
     }
-    worker_.complete(pending);
+    worker_.complete(pending, arrived);
   }
 }
 

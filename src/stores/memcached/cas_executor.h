@@ -52,7 +52,8 @@ class CasExecutor final : public Router, public KeyOwner {
   void abandon(PendingRequest& pending) override;
 
   void judge_on_last_write(KeyEntry& key) override;
-  void on_reply(KeyEntry& key, const MetaReply& reply) override;
+  void on_reply(KeyEntry& key, const MetaReply& reply,
+                Connection::Clock::time_point arrived) override;
   void on_lost(KeyEntry& key, Loss loss, std::string_view why) override;
 
  private:
@@ -61,7 +62,7 @@ class CasExecutor final : public Router, public KeyOwner {
   void next_round(KeyEntry& key, bool claims = false);
   void end_round(KeyEntry& key);
   void make_room();
-  void on_read(KeyEntry& key, const MetaReply& reply);
+  void on_read(KeyEntry& key, const MetaReply& reply, Connection::Clock::time_point arrived);
   static bool has_lost_for(const KeyEntry& key, std::chrono::nanoseconds time);
   bool read_state(KeyEntry& key, const MetaReply& reply);
   void judge(KeyEntry& key, Instant now);
@@ -70,9 +71,9 @@ class CasExecutor final : public Router, public KeyOwner {
   void judge_again(KeyEntry& key);
   void fail_late(RequestList& requests);
   bool prepare_write(KeyEntry& key, Instant now);
-  void on_written(KeyEntry& key, const MetaReply& reply);
+  void on_written(KeyEntry& key, const MetaReply& reply, Connection::Clock::time_point arrived);
   void on_race_lost(KeyEntry& key);
-  void answer(RequestList& judged);
+  void answer(RequestList& judged, Connection::Clock::time_point arrived);
   void fail(RequestList& pending, std::string_view why);
   void refuse(RequestList& pending, const std::string& refusal);
 

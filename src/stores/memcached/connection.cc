@@ -78,9 +78,9 @@ void Connection::Call::on_reply(std::string_view reply) {
     on_lost(Loss::kMayBeExecuted, why);
     return connection.pipeline_.reconnect(why);
   }
-  connection.health_.on_reply(sent_at_);
+  const Clock::time_point arrived = connection.health_.on_reply(sent_at_);
   for (std::size_t i = 0; i < keys_.size(); ++i) {
-    connection.owner_.on_reply(*keys_[i], replies_[i]);
+    connection.owner_.on_reply(*keys_[i], replies_[i], arrived);
   }
 }
 

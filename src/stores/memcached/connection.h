@@ -102,7 +102,8 @@ class KeyOwner {
 
   /// For each key given to the connection, one of these two is called once. `why` is a sentence
   /// that names the server.
-  virtual void on_reply(KeyEntry& key, const MetaReply& reply) = 0;
+  virtual void on_reply(KeyEntry& key, const MetaReply& reply,
+                        std::chrono::steady_clock::time_point arrived) = 0;
   virtual void on_lost(KeyEntry& key, Loss loss, std::string_view why) = 0;
 };
 

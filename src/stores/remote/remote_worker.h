@@ -128,7 +128,7 @@ class RemoteWorker final {
   /// Called by the router, on the leading thread, when it has written the request's decision, of
   /// each key in the order in which its server has decided: tells the outer store. After the last
   /// request of a batch, the batch's completion is called. `arrived`: see Batch::OuterStore.
-  void complete(PendingRequest& request, Clock::time_point arrived = {});
+  void complete(PendingRequest& request, Clock::time_point arrived);
   /// The same, if there will be no decision: it becomes kUnavailable, and the request says whether
   /// it may have been executed. `why` is a sentence.
   void fail(PendingRequest& request, std::string_view why);

@@ -86,7 +86,7 @@ class FakeRouter final : public Router {
 
   void answer(PendingRequest& request) {
     *request.decision = {.allowed = true, .limit = request.requests[0].cost};
-    worker->complete(request);
+    worker->complete(request, RemoteWorker::Clock::now());
   }
 };
 
