@@ -63,12 +63,8 @@ void Claims::take(std::span<const Decision> decisions, std::span<const Request> 
     is_denied = is_denied || (!own.allowed && !answers_.slots[round_[i]].is_dry_run);
   }
   if (whole.allowed || is_denied) return begin_round({});
-  if (others.size() < round_.size()) return begin_round(others);
-  // The whole is denied although no claim is: the store did not make this decision.
-  answer_.whole = whole;
-  answer_.whole.binding = static_cast<std::uint8_t>(round_[whole.binding]);
-  is_over_ = true;
-  begin_round({});
+  assert(others.size() < round_.size());  // A store denies the whole for one of the claims.
+  begin_round(others);
 }
 
 // The store's answer to the only claim, or to all where none has an override or a dry run.
