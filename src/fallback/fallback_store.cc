@@ -47,7 +47,7 @@ bool is_return(Operation operation) {
 FallbackStore::FallbackStore(std::shared_ptr<Store> inner, const FallbackOptions& options)
     : options_(options),
       local_(make_local(options)),
-      secret_(local_ ? local_->store().secret() : HashSecret::random()),
+      secret_(local_ ? local_->secret() : HashSecret::random()),
       answers_(make_answers(options)),
       inner_(std::move(inner)) {}
 

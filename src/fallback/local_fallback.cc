@@ -63,18 +63,18 @@ void LocalFallback::mirror(const KeyHash& key, Request request, const Decision& 
   }
   if (!told.allowed && request.operation != Operation::kRelease) return;
   request.parts = {};  // They are the store's.
-  const memory::Place place = store_.place_of(*request.space, key);
+  const memory::Place place = place_of(key, request);
   Decision here;
   if (lends(*request.limit)) {
     // What the store has granted is held, however many are held here.
     LimitDefinition most = *request.limit;
     permits_of(most) = Concurrency::kMaxLimit;
     request.limit = &most;
-    store_.decide_at(place, request, at, here);
+    store_.table().decide_at(place, request, at, here);
     if (request.operation != Operation::kRenew || here.allowed) return;
     request.operation = Operation::kTake;
     request.cost = 1;
-    return store_.decide_at(place, request, at, here);
+    return store_.table().decide_at(place, request, at, here);
   }
   // As a take, to which a bucket with borrow=yes lends what exceeds the share.
   if (request.operation == Operation::kTakeUpTo) {
@@ -82,27 +82,27 @@ void LocalFallback::mirror(const KeyHash& key, Request request, const Decision& 
     request.cost = told.taken;
   }
   request.cost = scaled_cost(request);
-  store_.decide_at(place, request, at, here);
+  store_.table().decide_at(place, request, at, here);
   if (here.allowed || request.operation != Operation::kTake) return;
   // This process's share has fewer units left than the store has admitted: takes what is left. (Of
   // an `&`, what is left of the part that has least.)
   request.operation = Operation::kTakeUpTo;
-  store_.decide_at(place, request, at, here);
+  store_.table().decide_at(place, request, at, here);
 }
 
 void LocalFallback::set_told(const KeyHash& key, const Request& request,
                              const LastAnswers::ToldParts& told, std::int64_t pending) {
   const std::vector<AnyPart>& parts = request.limit->parts;
-  const memory::Place place = store_.place_of(*request.space, key);
+  const memory::Place place = place_of(key, request);
   std::array<memory::Used, kMaxParts> now_used;
   if (std::ranges::any_of(told, [](const auto& part) { return part && part->has_remained; })) {
-    store_.unblock(place);
+    store_.table().unblock(place);
   }
   for (std::size_t i = 0; i < parts.size(); ++i) {
     if (!told[i]) continue;
     now_used[i] = used(parts[i], *told[i], counting(place, parts[i], i, told[i]->at), pending);
   }
-  store_.set_used(place, request, std::span(now_used).first(parts.size()));
+  store_.table().set_used(place, request, std::span(now_used).first(parts.size()));
 }
 
 // How many units of a part shall count, and from when. `counting` do as it is.
@@ -136,25 +136,25 @@ memory::Used LocalFallback::used(const AnyPart& part, const LastAnswers::Told& t
 // that nothing remains.
 std::int64_t LocalFallback::counting(const memory::Place& place, const AnyPart& part,
                                      std::size_t index, Instant now) {
-  const Decision peek = store_.peek_part(place, part, index, now);
+  const Decision peek = store_.table().peek_part(place, part, index, now);
   if (!is_bucket(part)) return peek.limit - peek.remaining;
   return units_in_bucket(numbers_of(part), peek.reset_after.count());
 }
 
 std::chrono::nanoseconds LocalFallback::reset_after(const KeyHash& key, const Request& request,
                                                     Instant now) {
-  const memory::Place place = store_.place_of(*request.space, key);
+  const memory::Place place = place_of(key, request);
   const std::vector<AnyPart>& parts = request.limit->parts;
   std::chrono::nanoseconds longest{0};
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    longest = std::max(longest, store_.peek_part(place, parts[i], i, now).reset_after);
+    longest = std::max(longest, store_.table().peek_part(place, parts[i], i, now).reset_after);
   }
   return longest;
 }
 
 LocalFallback::Due LocalFallback::due(const KeyHash& key, const Request& request,
                                       std::int64_t units, Instant now) {
-  const memory::Place place = store_.place_of(*request.space, key);
+  const memory::Place place = place_of(key, request);
   const std::vector<AnyPart>& parts = request.limit->parts;
   std::int64_t most = 0;
   std::int64_t least_bucket = kMaxInt64;

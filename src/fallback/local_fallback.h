@@ -21,14 +21,15 @@ namespace sluice {
 /// process: one unit of the remote store counts as `shares` units here. Each permit counts as one
 /// here too, and is granted while fewer permits are held than the share allows.
 ///
-/// All spaces are those of store(). Thread-safe.
+/// All spaces are those of open_space(). Thread-safe.
 class LocalFallback {
  public:
   /// `shares` is at least 1. Throws StoreError where max_bytes is out of the range of
   /// MemoryOptions::max_bytes.
   LocalFallback(std::size_t max_bytes, std::int64_t shares);
 
-  MemoryStore& store() { return store_; }
+  /// The secret with which the caller hashes keys.
+  const HashSecret& secret() { return store_.table().options().secret; }
 
   /// As Store::replace_space(), but limits of one name have another space for each `number`, which
   /// tells the kinds of their states apart: one does not end the states of the other.
@@ -41,7 +42,7 @@ class LocalFallback {
 
   /// The remote store has given this answer, which arrived at `at`, to such a request: does the
   /// same here. Of requests that were asked together, `allowed` says whether all were admitted. The
-  /// hash is made with the secret of store().
+  /// hash is made with secret().
   void mirror(const KeyHash& key, Request request, const Decision& told, Instant at);
 
   /// Brings each part of the key's limit of which the remote store has told something to that: as
@@ -69,6 +70,9 @@ class LocalFallback {
   Decision answer(std::span<const Request> requests, Instant now);
 
  private:
+  memory::Place place_of(const KeyHash& key, const Request& request) {
+    return store_.table().place_of(memory::MemorySpace::of(request), key);
+  }
   std::int64_t counting(const memory::Place& place, const AnyPart& part, std::size_t index,
                         Instant now);
   Decision answer_for_permit(Request request, Instant now);

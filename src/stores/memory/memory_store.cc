@@ -100,30 +100,6 @@ void MemoryStore::decide_each(std::span<const Request> requests, Instant now,
   }
 }
 
-void MemoryStore::decide_at(const memory::Place& place, const Request& request, Instant now,
-                            Decision& decision) {
-  if (now == kStoreTime) now = clock_.now();
-  const std::lock_guard lock(place.shard->lock);
-  table_.decide(place, request, now, decision);
-}
-
-void MemoryStore::set_used(const memory::Place& place, const Request& request,
-                           std::span<const memory::Used> parts) {
-  const std::lock_guard lock(place.shard->lock);
-  table_.set_used(place, request, parts);
-}
-
-void MemoryStore::unblock(const memory::Place& place) {
-  const std::lock_guard lock(place.shard->lock);
-  table_.unblock(place);
-}
-
-Decision MemoryStore::peek_part(const memory::Place& place, const AnyPart& part, std::size_t index,
-                                Instant now) {
-  const std::lock_guard lock(place.shard->lock);
-  return table_.peek_part(place, part, index, now);
-}
-
 void MemoryStore::decide_all(std::span<const Request> requests, Instant now, Decision& decision) {
   assert(!requests.empty());
   check_together(requests);

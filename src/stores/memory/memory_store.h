@@ -55,24 +55,6 @@ class MemoryStore final : public Store {
   using Store::decide_all;
   void decide_all(std::span<const Request> requests, Instant now, Decision& decision) override;
 
-  /// The place of a key that the caller has hashed with secret(), for decide_at().
-  memory::Place place_of(const Space& space, const KeyHash& key) const {
-    return table_.place_of(static_cast<const memory::MemorySpace&>(space), key);
-  }
-  /// As decide(), for one request whose key is at this place.
-  void decide_at(const memory::Place& place, const Request& request, Instant now,
-                 Decision& decision);
-  /// Replaces what counts of the parts of a key: see memory::Used. The key's block remains. Of the
-  /// request, only the limit, which lends no permits, and the space are used.
-  void set_used(const memory::Place& place, const Request& request,
-                std::span<const memory::Used> parts);
-  /// Ends the block of a key, if it has one.
-  void unblock(const memory::Place& place);
-  /// A peek at one part of a key by these numbers, as if the key were not blocked.
-  Decision peek_part(const memory::Place& place, const AnyPart& part, std::size_t index,
-                     Instant now);
-  const HashSecret& secret() const { return table_.options().secret; }
-
   /// From here on the store's clock goes on from `now`. REQUIRES: no space has been opened, and no
   /// other thread uses the store.
   void set_clock(Instant now) { clock_ = Clock(now); }
@@ -84,6 +66,7 @@ class MemoryStore final : public Store {
   /// For metrics and tests.
   std::size_t used_bytes() const { return table_.used_bytes(); }
   const memory::Counters& counters() const { return table_.counters(); }
+  /// For snapshots, and for callers that hash keys themselves.
   memory::Table& table() { return table_; }
 
  private:

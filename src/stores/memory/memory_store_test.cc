@@ -107,8 +107,10 @@ TEST(MemoryStore, APlaceFromTheCallersHashFindsTheSameState) {
   for (std::size_t i = 0; i < keys.size(); ++i) {
     const LimitedKeys& asked = i % 2 == 0 ? one : other;
     Decision decision;
-    store.decide_at(store.place_of(*asked.space(), hash_key(keys[i], store.secret())),
-                    asked.request(keys[i]), kStart, decision);
+    const Request request = asked.request(keys[i]);
+    const KeyHash hash = hash_key(keys[i], store.table().options().secret);
+    const auto place = store.table().place_of(memory::MemorySpace::of(request), hash);
+    store.table().decide_at(place, request, kStart, decision);
     ASSERT_TRUE(decision.allowed);
   }
   for (std::size_t i = 0; i < keys.size(); ++i) {
@@ -120,7 +122,7 @@ TEST(MemoryStore, APlaceFromTheCallersHashFindsTheSameState) {
 TEST(MemoryStore, WhatCountsOfEachPartCanBeReplaced) {
   MemoryStore store;
   LimitedKeys keys(store, "token_bucket 10/1h & sliding_log 20/1h & fixed_window 30/1h");
-  const auto place = store.place_of(*keys.space(), hash_key("k", store.secret()));
+  const auto place = place_of(store, keys, "k");
   std::vector<Decision> parts(3);
   const auto expect_remaining = [&](std::int64_t bucket, std::int64_t log, std::int64_t window,
                                     Instant now = kStart) {
@@ -136,18 +138,18 @@ TEST(MemoryStore, WhatCountsOfEachPartCanBeReplaced) {
   using memory::Used;
   const std::vector<Used> all{
       {.at = kStart, .units = 3}, {.at = kStart - kHourNs / 2, .units = 4}, {.at = kStart}};
-  store.set_used(place, keys.request("k"), all);
+  store.table().set_used(place, keys.request("k"), all);
   expect_remaining(7, 16, 30);
   keys.take("k", kStart, 2);
   expect_remaining(5, 14, 28);
-  store.set_used(place, keys.request("k"), all);
+  store.table().set_used(place, keys.request("k"), all);
   expect_remaining(7, 16, 28);
   expect_remaining(10, 20, 28, kStart + kHourNs / 2);
   const std::vector<Used> last{{}, {}, {.at = kStart, .units = 31}};
-  store.set_used(place, keys.request("k"), last);
+  store.table().set_used(place, keys.request("k"), last);
   expect_remaining(7, 16, 0);
   const std::vector<Used> none(3, Used{.at = kStart, .units = 0});
-  store.set_used(place, keys.request("k"), none);
+  store.table().set_used(place, keys.request("k"), none);
   expect_remaining(10, 20, 30);
 }
 
@@ -155,21 +157,21 @@ TEST(MemoryStore, ABlockRemainsWhenWhatCountsIsReplaced) {
   MemoryStore store;
   LimitedKeys keys(store, "fixed_window 10/1h");
   keys.block("k", kStart, kSecondNs);
-  const auto place = store.place_of(*keys.space(), hash_key("k", store.secret()));
+  const auto place = place_of(store, keys, "k");
   const memory::Used used{.at = kStart, .units = 3};
-  store.set_used(place, keys.request("k"), {&used, 1});
+  store.table().set_used(place, keys.request("k"), {&used, 1});
   EXPECT_EQ(keys.peek("k", kStart).remaining, 0);
   EXPECT_EQ(keys.peek("k", kStart + kSecondNs).remaining, 7);
-  store.unblock(place);
+  store.table().unblock(place);
   EXPECT_EQ(keys.peek("k", kStart).remaining, 7);
-  store.unblock(store.place_of(*keys.space(), hash_key("never seen", store.secret())));
+  store.table().unblock(place_of(store, keys, "never seen"));
 }
 
 TEST(MemoryStore, EndsTheLatestBlockThereIs) {
   MemoryStore store;
   LimitedKeys keys(store, "fixed_window 10/1h");
   keys.block("k", kEndOfTime - 1, kMaxDurationNs);
-  store.unblock(store.place_of(*keys.space(), hash_key("k", store.secret())));
+  store.table().unblock(place_of(store, keys, "k"));
   EXPECT_TRUE(keys.take("k", kEndOfTime - 1).allowed);
 }
 
@@ -182,9 +184,9 @@ TEST(MemoryStore, AKeyWhoseUnitsAreReplacedDoesNotGiveWayToItself) {
     while (store.counters().evicted == 0) keys.take(key_name(known++), kStart);
     for (int i = 0; i < 200; ++i) {
       const std::string key = "new" + std::to_string(i);
-      const auto place = store.place_of(*keys.space(), hash_key(key, store.secret()));
+      const auto place = place_of(store, keys, key);
       const std::vector<memory::Used> all(keys.limit().parts.size(), {.at = kStart, .units = 5});
-      store.set_used(place, keys.request(key), all);
+      store.table().set_used(place, keys.request(key), all);
       ASSERT_EQ(keys.peek(key, kStart).remaining, 0) << limit << ", " << key;
     }
   }

@@ -236,8 +236,14 @@ void Table::decide_by_parts(Place place, const Request& request, Instant now, De
   if (decision.allowed) decision.taken = units;
 }
 
+void Table::decide_at(Place place, const Request& request, Instant now, Decision& decision) {
+  const std::lock_guard lock(place.shard->lock);
+  decide(place, request, now, decision);
+}
+
 void Table::set_used(Place place, const Request& request, std::span<const Used> parts) {
   assert(parts.size() == request.limit->parts.size());
+  const std::lock_guard lock(place.shard->lock);
   const Instant now = std::ranges::max(parts, {}, &Used::at).at;
   std::array<Judged, kMaxParts> room;
   const auto judged = std::span(room).first(parts.size());
@@ -259,8 +265,15 @@ void Table::set_used(Place place, const Request& request, std::span<const Used> 
 }
 
 void Table::unblock(Place place) {
+  const std::lock_guard lock(place.shard->lock);
   Records records = place.shard->records(budget_);
   if (Cell* const cell = place.shard->find(place.tag)) end_block(records, *cell, kLastEnd);
+}
+
+Decision Table::peek_part(Place place, const AnyPart& part, std::size_t index, Instant now) const {
+  const std::lock_guard lock(place.shard->lock);
+  const Call call{.now = now, .cost = 0};
+  return judge(part, part_of(key_cell(place), index), Operation::kTake, call).decision;
 }
 
 Cell Table::key_cell(Place place) const {

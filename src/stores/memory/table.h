@@ -105,16 +105,18 @@ class Table {
       sample_and_sweep(shard, now);
   }
 
-  /// See MemoryStore::set_used(). If there is no room, nothing counts of the replaced parts, or
-  /// nothing is changed. Needs the place's lock.
-  void set_used(Place place, const Request& request, std::span<const Used> parts);
+  // For callers that hash keys themselves. Each takes the place's lock.
 
-  /// See MemoryStore. These need the place's lock.
+  /// Decides one request.
+  void decide_at(Place place, const Request& request, Instant now, Decision& decision);
+  /// Replaces what counts of the parts of a key; its block remains. If there is no room, nothing
+  /// counts of the replaced parts, or nothing is changed. Of the request, only the limit, which
+  /// lends no permits, and the space are used.
+  void set_used(Place place, const Request& request, std::span<const Used> parts);
+  /// Ends the block of a key, if it has one.
   void unblock(Place place);
-  Decision peek_part(Place place, const AnyPart& part, std::size_t index, Instant now) const {
-    const Call call{.now = now, .cost = 0};
-    return judge(part, part_of(key_cell(place), index), Operation::kTake, call).decision;
-  }
+  /// A peek at one part of a key by these numbers, as if the key were not blocked.
+  Decision peek_part(Place place, const AnyPart& part, std::size_t index, Instant now) const;
 
   /// Charges all members or none, and returns one decision. Needs the locks of all places.
   /// REQUIRES: no two members have the same place.
