@@ -15,10 +15,6 @@ namespace sluice {
 /// theoretical arrival time (TAT): how far it lies ahead of now tells how much has been spent.
 struct BucketState {
   std::int64_t tat_ns = 0;
-
-  /// The state in 63 bits: the instant itself.
-  std::uint64_t pack() const { return static_cast<std::uint64_t>(tat_ns); }
-  static BucketState unpack(std::uint64_t word) { return {static_cast<std::int64_t>(word)}; }
 };
 
 struct BucketParams {
@@ -87,6 +83,14 @@ inline Step<BucketState> bucket_deny(const BucketParams& params, BucketState sta
 struct Bucket {
   using State = BucketState;
   using Change = BucketState;
+
+  /// The state in 63 bits: the instant itself.
+  static std::optional<std::uint64_t> pack(const BucketParams&, State state) {
+    return static_cast<std::uint64_t>(state.tat_ns);
+  }
+  static State unpack(const BucketParams&, std::uint64_t word) {
+    return {static_cast<std::int64_t>(word)};
+  }
 
   /// TAT - nT, not below now.
   static Step<Change> refund(const BucketParams& params, State state, const Call& call) {

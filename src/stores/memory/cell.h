@@ -43,9 +43,7 @@ void commit_permits(Records& records, Cell& cell, const PermitChange& change);
 /// The state in 63 bits, if its algorithm can pack it and it fits.
 template <class A>
 std::optional<Cell> pack(const typename A::Params& params, const typename A::State& state) {
-  if constexpr (requires { state.pack(); }) {
-    return state.pack();
-  } else if constexpr (requires { A::pack(params, state); }) {
+  if constexpr (requires { A::pack(params, state); }) {
     return A::pack(params, state);
   } else {
     return std::nullopt;
@@ -56,9 +54,7 @@ template <class A>
 typename A::State load(const typename A::Params& params, Cell cell) {
   using State = typename A::State;
   if (!is_record(cell)) {
-    if constexpr (requires { State::unpack(cell); }) {
-      return State::unpack(cell);
-    } else if constexpr (requires { A::unpack(params, cell); }) {
+    if constexpr (requires { A::unpack(params, cell); }) {
       return A::unpack(params, cell);
     } else {
       return State{};

@@ -19,15 +19,11 @@ constexpr std::size_t number_count() {
   return sizeof(State) / sizeof(std::int64_t);
 }
 
-// The largest number in a state of A. States that pack themselves into a word use all of its bits;
-// the numbers of all others are instants and counts.
+// The largest number in a state of A: charges move the instant of a bucket as far as its bits
+// allow; the numbers of all others are instants and counts.
 template <class A>
-constexpr std::int64_t largest_number() {
-  return requires(const typename A::State& state) {
-    state.pack();
-  }
-  ? kMaxInt64 : kEndOfTime - 1;
-}
+inline constexpr std::int64_t kLargestNumber =
+    std::is_same_v<typename A::State, BucketState> ? kMaxInt64 : kEndOfTime - 1;
 
 template <class A>
 void write_part(const typename A::State& state, ByteWriter& output) {
@@ -87,7 +83,7 @@ bool read_part(ByteReader& input, PartImage& image) {
     const auto numbers = std::span(image.numbers).first(number_count<typename A::State>());
     for (std::int64_t& number : numbers) number = input.take<std::int64_t>();
     return std::ranges::all_of(
-        numbers, [](std::int64_t number) { return number >= 0 && number <= largest_number<A>(); });
+        numbers, [](std::int64_t number) { return number >= 0 && number <= kLargestNumber<A>; });
   }
 }
 
