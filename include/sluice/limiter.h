@@ -98,19 +98,14 @@ class SLUICE_EXPORT Limiter {
   /// queues of their own. (Processes that share a limit have no order: one that is farther from the
   /// store may get fewer units of it.)
   ///
-  /// What another process gives back, by a reset, by a refund or by ending a block, is seen within
-  /// a second: of the callers that wait for a key, the first in the queue asks a store on another
-  /// machine again 0.85 s after it asked last, and so does one of those that wait for reserved
-  /// units. (So each process sends at most 1.2 requests a second for each such key, and as many
-  /// again if its callers wait in both ways; the store is asked as often if on_failure=deny
-  /// denies.) A caller that has reserved units goes ahead earlier if the bucket would admit it anew
-  /// and without a wait: after a reset, or a refund of what all callers have reserved and once more
-  /// its own cost, less what the bucket has refilled meanwhile. What it had reserved is not
-  /// returned, since a reset may have forgotten it. If the bucket would not, or if the limit joins
-  /// it with a window or log, the caller goes ahead at the instant that it has reserved, even if
-  /// one that came after the reset or refund has reserved an earlier one. (The same holds if this
-  /// process refunds. Callers with reserved units do not ask a memory store again, so that they go
-  /// ahead after a refund no earlier.)
+  /// While callers wait, a process asks a store on another machine about once a second for each key
+  /// whether another process has given something back, by a reset, by a refund or by ending a
+  /// block: see "What waiting callers ask" in docs/redis.md. The first caller in a queue then takes
+  /// it. A caller that has reserved units of a bucket goes ahead earlier only if the bucket would
+  /// admit it anew and without a wait, as after a reset. Otherwise, and if the limit joins the
+  /// bucket with a window or log, it goes ahead at the instant that it has reserved, even if one
+  /// that came later has reserved an earlier one. It notices a refund by this process in the same
+  /// way, so not with a memory store, which it does not ask again.
   ///
   /// Denies at once if the wait is known to be longer than `patience`, if a leaky_bucket that is
   /// the whole limit has no place in its queue, or if 100,000 callers wait already for keys of this

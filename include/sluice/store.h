@@ -81,14 +81,12 @@ class SLUICE_EXPORT StoreError : public std::runtime_error {
 ///                            store, until its retry_after, and for this duration at most (1ms to
 ///                            1d; default 1s)
 ///
-/// The rule is the same for check, acquire, reserve and take_up_to, alone, in batches and for `&`:
-/// a request is denied again if the store has denied an easier one for the same key, under the same
-/// numbers: with the same or a smaller cost, and the same or a longer patience. take_up_to is
-/// denied again if the store has denied one unit, which is what a denied take_up_to tells (but for
-/// a limit with borrow=yes). So a reset, a refund or the end of a block in one process is seen by
-/// all others after that duration, and by callers that wait in acquire() within a second
-/// (Limiter::acquire() says by which). check_all of several claims, check_parts and permits always
-/// ask the store.
+/// A request is denied again if the store has denied an easier one for the same key, under the same
+/// numbers: with the same or a smaller cost, and the same or a longer patience. check_all of
+/// several claims, check_parts and permits always ask the store. So a reset, a refund or the end of
+/// a block in one process is seen by all others after that duration, and by callers that wait in
+/// acquire() within a second (Limiter::acquire() says by which). docs/failure.md has the rule in
+/// detail ("The deny cache").
 ///
 /// Decision::source says which of these answered.
 ///
