@@ -19,7 +19,6 @@ std::size_t series_index(std::int64_t number);
 /// Limits of one algorithm that differ in one number, the limit (of a token bucket the burst).
 template <class A>
 struct LimitFamily {
-  using Algorithm = A;
   /// With the largest number that the algorithm can have.
   typename A::Params unlimited;
   /// With the numbers of limit_series(), as many as the algorithm can have.

@@ -1,8 +1,5 @@
 #include "advise/traffic.h"
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include <algorithm>
 #include <bit>
 #include <utility>
@@ -55,10 +52,6 @@ std::uint64_t KeyTraffic::denied(std::size_t family, std::size_t limit) const {
   return visit(*this, family, [&](const auto& demand) { return demand.denied(limit); });
 }
 
-std::size_t Traffic::KeyHash::operator()(std::string_view key) const {
-  return XXH3_64bits(key.data(), key.size());
-}
-
 Traffic::Traffic(std::size_t max_bytes) : max_bytes_(max_bytes), left_out_(kLeftOutCounters) {}
 
 std::span<const std::string_view> Traffic::details() const {
@@ -83,7 +76,7 @@ void Traffic::add(const replay::LoggedRequest& request) {
 KeyTraffic* Traffic::find(std::string_view key) {
   const auto found = keys_.find(key);
   if (found != keys_.end()) return found->second.get();
-  const std::uint64_t hash = KeyHash()(key);
+  const std::uint64_t hash = replay::LoggedKeyHash()(key);
   std::uint64_t earlier = 0;
   if (!is_sampled(hash)) {
     // The table, the sample and the counters use different bits of the hash.

@@ -15,6 +15,7 @@
 #include "advise/limit_families.h"
 #include "core/instant.h"
 #include "replay/request_sink.h"
+#include "replay/tally.h"
 
 namespace sluice::advise {
 
@@ -86,11 +87,6 @@ class Traffic : public replay::RequestSink {
   const TextNumbers& paths() const { return paths_; }
 
  private:
-  struct KeyHash {
-    using is_avalanching = void;
-    std::size_t operator()(std::string_view key) const;
-  };
-
   KeyTraffic* find(std::string_view key);
   bool is_sampled(std::uint64_t hash) const;
   bool is_busy(const KeyTraffic& key) const;
@@ -103,7 +99,8 @@ class Traffic : public replay::RequestSink {
   std::size_t bytes_ = 0;
   /// A key is in the sample if some bits of its hash have none of these.
   std::uint64_t mask_ = 0;
-  boost::unordered_flat_map<std::string_view, std::unique_ptr<KeyTraffic>, KeyHash> keys_;
+  boost::unordered_flat_map<std::string_view, std::unique_ptr<KeyTraffic>, replay::LoggedKeyHash>
+      keys_;
   /// The requests of keys that are not kept, by some bits of their hash, so that a busy one is
   /// noticed.
   std::vector<std::uint64_t> left_out_;

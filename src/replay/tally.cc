@@ -28,7 +28,7 @@ struct DeniedKey {
 
 }  // namespace
 
-std::size_t Tally::KeyHash::operator()(std::string_view key) const {
+std::size_t LoggedKeyHash::operator()(std::string_view key) const {
   return XXH3_64bits(key.data(), key.size());
 }
 

@@ -14,6 +14,12 @@
 
 namespace sluice::replay {
 
+/// Hashes the keys of a log, for maps.
+struct LoggedKeyHash {
+  using is_avalanching = void;
+  std::size_t operator()(std::string_view key) const;
+};
+
 /// A key and the counts of its requests.
 struct KeyCount {
   std::string key;
@@ -86,11 +92,6 @@ class Tally {
   std::uint64_t denied(std::size_t limit, KeyId key) const { return cell(key, limit + 1); }
 
  private:
-  struct KeyHash {
-    using is_avalanching = void;
-    std::size_t operator()(std::string_view key) const;
-  };
-
   std::uint64_t& cell(KeyId key, std::size_t column) {
     return counts_[std::size_t{key} * (expressions_.size() + 1) + column];
   }
@@ -105,7 +106,7 @@ class Tally {
   std::vector<std::string> expressions_;
   /// The text of every key; not freed before the end.
   std::pmr::monotonic_buffer_resource key_bytes_;
-  boost::unordered_flat_map<std::string_view, KeyId, KeyHash> ids_;
+  boost::unordered_flat_map<std::string_view, KeyId, LoggedKeyHash> ids_;
   /// A row for each key: its requests, then its denials by each limit.
   std::vector<std::uint64_t> counts_;
   /// By limit: the denied requests of each minute.
