@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
+
+#include "service/thread_count.h"
 
 namespace sluice {
 
@@ -30,25 +31,20 @@ class DurationHistogram {
   void add(std::int64_t duration_ns, std::uint64_t decisions) {
     const auto& bounds = DurationCounts::kBoundsNs;
     const auto bucket = std::lower_bound(bounds.begin(), bounds.end(), duration_ns);
-    increase(decisions_[static_cast<std::size_t>(bucket - bounds.begin())], decisions);
-    increase(sum_ns_, static_cast<std::uint64_t>(duration_ns) * decisions);
+    decisions_[static_cast<std::size_t>(bucket - bounds.begin())].add(decisions);
+    sum_ns_.add(static_cast<std::uint64_t>(duration_ns) * decisions);
   }
 
   void add_to(DurationCounts& counts) const {
     for (std::size_t i = 0; i < DurationCounts::kBuckets; ++i) {
-      counts.decisions[i] += decisions_[i].load(std::memory_order_relaxed);
+      counts.decisions[i] += decisions_[i].read();
     }
-    counts.sum_ns += sum_ns_.load(std::memory_order_relaxed);
+    counts.sum_ns += sum_ns_.read();
   }
 
  private:
-  // Not fetch_add(), which would lock the cache line: no other thread writes.
-  static void increase(std::atomic<std::uint64_t>& count, std::uint64_t by) {
-    count.store(count.load(std::memory_order_relaxed) + by, std::memory_order_relaxed);
-  }
-
-  std::array<std::atomic<std::uint64_t>, DurationCounts::kBuckets> decisions_{};
-  std::atomic<std::uint64_t> sum_ns_ = 0;
+  std::array<ThreadCount, DurationCounts::kBuckets> decisions_;
+  ThreadCount sum_ns_;
 };
 
 }  // namespace sluice

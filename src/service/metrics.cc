@@ -87,8 +87,9 @@ void write_decisions(const ServerContext& server, MetricsText& out) {
     }
   }
   for (const OutcomeCount& count : server.outcomes()) {
-    const std::string_view outcome =
-        count.would_deny ? "would_deny" : (count.allowed ? "allowed" : "denied");
+    const std::string_view outcome = count.outcome == Outcome::kAllowed  ? "allowed"
+                                     : count.outcome == Outcome::kDenied ? "denied"
+                                                                         : "would_deny";
     rows[{count.limit, outcome, to_string(count.source)}] += count.decisions;
   }
   for (const auto& [row, decisions] : rows) {

@@ -164,7 +164,8 @@ TEST_P(NamedLimitsTest, ADeniedKeyIsDeniedWithoutTheStore) {
   // A peek takes nothing, so it is not denied.
   EXPECT_TRUE(ask({"api", "banned:eve", 0}).allowed);
   EXPECT_THAT(store->asked, IsEmpty());
-  EXPECT_THAT(context->outcomes(), ElementsAre(OutcomeCount{"api", false, Source::kOverride, 2}));
+  EXPECT_THAT(context->outcomes(),
+              ElementsAre(OutcomeCount{"api", Outcome::kDenied, Source::kOverride, 2}));
 }
 
 TEST_P(NamedLimitsTest, AResetReachesTheStoreUnderEveryOverride) {
@@ -205,9 +206,9 @@ TEST_P(NamedLimitsTest, ADryRunJudgesAndCountsButNeverDenies) {
   EXPECT_FALSE(ask({"trial", "b", 0}).would_deny);
   EXPECT_THAT(context->limits(), Contains(LimitCount{"trial", "token_bucket 2/1h", 5, 0, 3}));
   EXPECT_THAT(context->outcomes(),
-              ElementsAre(OutcomeCount{"trial", true, Source::kStore, 2},
-                          OutcomeCount{"trial", true, Source::kStore, 2, true},
-                          OutcomeCount{"trial", true, Source::kOverride, 1, true}));
+              ElementsAre(OutcomeCount{"trial", Outcome::kAllowed, Source::kStore, 2},
+                          OutcomeCount{"trial", Outcome::kWouldDeny, Source::kStore, 2},
+                          OutcomeCount{"trial", Outcome::kWouldDeny, Source::kOverride, 1}));
 }
 
 TEST_P(NamedLimitsTest, ADryRunSaysThatTheStoreIsAway) {
@@ -331,18 +332,22 @@ TEST_P(NamedLimitsTest, TogetherADenialIsAmongTheKeysDeniedMost) {
 TEST_P(NamedLimitsTest, TogetherEachLimitCountsItsOwnDecision) {
   ask_together({{"login", "a", 6}, {"api", "b"}});
   ask_together({{"login", "a"}, {"api", "banned:eve"}});
-  EXPECT_THAT(context->outcomes(), ElementsAre(OutcomeCount{"api", false, Source::kOverride, 1},
-                                               OutcomeCount{"login", false, Source::kStore, 1}));
+  EXPECT_THAT(context->outcomes(),
+              ElementsAre(OutcomeCount{"api", Outcome::kDenied, Source::kOverride, 1},
+                          OutcomeCount{"login", Outcome::kDenied, Source::kStore, 1}));
   // The override is not that of the limit whose numbers are those of the answer.
   ask_together({{"login", "a", 6}, {"api", "banned:eve"}});
-  EXPECT_THAT(context->outcomes(), ElementsAre(OutcomeCount{"api", false, Source::kOverride, 2},
-                                               OutcomeCount{"login", false, Source::kStore, 2}));
+  EXPECT_THAT(context->outcomes(),
+              ElementsAre(OutcomeCount{"api", Outcome::kDenied, Source::kOverride, 2},
+                          OutcomeCount{"login", Outcome::kDenied, Source::kStore, 2}));
   ask_together({{"login", "a"}, {"api", "b"}});
   take_away(*store);
   ask_together({{"login", "a"}, {"api", "b"}});
   for (const std::string limit : {"api", "login"}) {
-    EXPECT_THAT(context->outcomes(), Contains(OutcomeCount{limit, true, Source::kStore, 1}));
-    EXPECT_THAT(context->outcomes(), Contains(OutcomeCount{limit, false, Source::kUnavailable, 1}));
+    EXPECT_THAT(context->outcomes(),
+                Contains(OutcomeCount{limit, Outcome::kAllowed, Source::kStore, 1}));
+    EXPECT_THAT(context->outcomes(),
+                Contains(OutcomeCount{limit, Outcome::kDenied, Source::kUnavailable, 1}));
   }
 }
 

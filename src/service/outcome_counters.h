@@ -1,7 +1,6 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
@@ -11,6 +10,7 @@
 
 #include "service/duration_histogram.h"
 #include "service/slow_decisions.h"
+#include "service/thread_count.h"
 #include "service/top_keys.h"
 #include "sluice/decision.h"
 
@@ -32,11 +32,9 @@ inline Outcome outcome_of(const Decision& decision) {
 /// How many requests of a limit had one outcome and source, for display.
 struct OutcomeCount {
   std::string limit;
-  bool allowed = false;
+  Outcome outcome = Outcome::kAllowed;
   Source source = Source::kStore;
   std::uint64_t decisions = 0;
-  /// Whether they were allowed by a limit in a dry run that would have denied them.
-  bool would_deny = false;
 
   friend bool operator==(const OutcomeCount&, const OutcomeCount&) = default;
 };
@@ -52,17 +50,12 @@ class OutcomeCounters {
 
   /// REQUIRES: limit < limits.
   void add(std::size_t limit, const Decision& decision) {
-    add(limit, outcome_of(decision), decision.source);
-  }
-  void add(std::size_t limit, Outcome outcome, Source source) {
     assert(limit < counts_.size());
-    std::atomic<std::uint64_t>& count = counts_[limit][index_of(outcome, source)];
-    // Not fetch_add(), which would lock the cache line: no other thread writes.
-    count.store(count.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    counts_[limit][index_of(outcome_of(decision), decision.source)].add(1);
   }
 
   std::uint64_t read(std::size_t limit, Outcome outcome, Source source) const {
-    return counts_[limit][index_of(outcome, source)].load(std::memory_order_relaxed);
+    return counts_[limit][index_of(outcome, source)].read();
   }
 
   /// A batch of these requests took this long.
@@ -81,7 +74,7 @@ class OutcomeCounters {
     return static_cast<std::size_t>(outcome) * kSources + static_cast<std::size_t>(source);
   }
 
-  std::vector<std::array<std::atomic<std::uint64_t>, kOutcomes.size() * kSources>> counts_;
+  std::vector<std::array<ThreadCount, kOutcomes.size() * kSources>> counts_;
   SlowDecisions& slow_;
 };
 

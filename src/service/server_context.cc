@@ -150,9 +150,7 @@ std::vector<OutcomeCount> ServerContext::outcomes() const {
       for (std::size_t i = 0; i < OutcomeCounters::kSources; ++i) {
         const auto source = static_cast<Source>(i);
         const std::uint64_t decisions = count(number, outcome, source);
-        if (decisions == 0) continue;
-        counts.push_back(
-            {name, outcome != Outcome::kDenied, source, decisions, outcome == Outcome::kWouldDeny});
+        if (decisions != 0) counts.push_back({name, outcome, source, decisions});
       }
     }
   };

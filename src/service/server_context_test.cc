@@ -59,8 +59,8 @@ TEST_F(ServerContextTest, AddsTheThreadsUp) {
   done = true;
   reader.join();
   EXPECT_THAT(context.outcomes(),
-              ElementsAre(OutcomeCount{"login", true, Source::kStore, 2},
-                          OutcomeCount{"login", false, Source::kStore, 3 * kEach - 2}));
+              ElementsAre(OutcomeCount{"login", Outcome::kAllowed, Source::kStore, 2},
+                          OutcomeCount{"login", Outcome::kDenied, Source::kStore, 3 * kEach - 2}));
 }
 
 TEST_F(ServerContextTest, ReplacesTheLimitsAndKeepsStatesAndCounts) {
@@ -167,8 +167,9 @@ TEST_F(ServerContextTest, CountsBoundedlyManyNamesOverItsLife) {
   take(0, "a1099", "bob", 10);
   EXPECT_THAT(context.limits(), ElementsAre(LimitCount{"a1099", "token_bucket 9/1h", 0, 0},
                                             LimitCount{"(other)", "", 9, 1}));
-  EXPECT_THAT(context.outcomes(), ElementsAre(OutcomeCount{"(other)", true, Source::kStore, 9},
-                                              OutcomeCount{"(other)", false, Source::kStore, 1}));
+  EXPECT_THAT(context.outcomes(),
+              ElementsAre(OutcomeCount{"(other)", Outcome::kAllowed, Source::kStore, 9},
+                          OutcomeCount{"(other)", Outcome::kDenied, Source::kStore, 1}));
   EXPECT_THAT(context.top("a1099", 9), IsEmpty());
   EXPECT_THAT(context.top("(other)", 9), ElementsAre(KeyCount{"bob", 1, 0}));
 }

@@ -140,9 +140,9 @@ TEST_F(LineProtocolTest, ServesAStoreThatAnswersAtOnce) {
   EXPECT_EQ(context->protocol("line").accepted, 1U);
   const std::vector<OutcomeCount> outcomes = context->outcomes();
   ASSERT_EQ(outcomes.size(), 3U);
-  EXPECT_EQ(outcomes[0], (OutcomeCount{"login", true, Source::kStore, 3}));
-  EXPECT_EQ(outcomes[1], (OutcomeCount{"login", false, Source::kStore, 1}));
-  EXPECT_EQ(outcomes[2], (OutcomeCount{"api", true, Source::kStore, 1}));
+  EXPECT_EQ(outcomes[0], (OutcomeCount{"login", Outcome::kAllowed, Source::kStore, 3}));
+  EXPECT_EQ(outcomes[1], (OutcomeCount{"login", Outcome::kDenied, Source::kStore, 1}));
+  EXPECT_EQ(outcomes[2], (OutcomeCount{"api", Outcome::kAllowed, Source::kStore, 1}));
 }
 
 TEST_F(LineProtocolTest, ServesAStoreThatAnswersLater) {

@@ -1,10 +1,11 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
+
+#include "service/thread_count.h"
 
 namespace sluice::resp {
 
@@ -20,25 +21,19 @@ class CommandCounters {
   };
 
   /// REQUIRES: row < kMaxRows.
-  void add_calls(std::size_t row, std::uint64_t calls) { add(rows_[row].calls, calls); }
-  void add_rejected(std::size_t row) { add(rows_[row].rejected, 1); }
+  void add_calls(std::size_t row, std::uint64_t calls) { rows_[row].calls.add(calls); }
+  void add_rejected(std::size_t row) { rows_[row].rejected.add(1); }
 
   Counts read(std::size_t row) const {
     assert(row < kMaxRows);
-    return {.calls = rows_[row].calls.load(std::memory_order_relaxed),
-            .rejected = rows_[row].rejected.load(std::memory_order_relaxed)};
+    return {.calls = rows_[row].calls.read(), .rejected = rows_[row].rejected.read()};
   }
 
  private:
   struct Row {
-    std::atomic<std::uint64_t> calls = 0;
-    std::atomic<std::uint64_t> rejected = 0;
+    ThreadCount calls;
+    ThreadCount rejected;
   };
-
-  // Not fetch_add(), which would lock the cache line: no other thread writes.
-  static void add(std::atomic<std::uint64_t>& count, std::uint64_t more) {
-    count.store(count.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
-  }
 
   std::array<Row, kMaxRows> rows_;
 };

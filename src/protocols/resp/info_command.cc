@@ -129,8 +129,9 @@ void write_sluice(const ThreadState& thread, std::string& text) {
   std::array<std::array<std::uint64_t, OutcomeCounters::kSources>, 2> counts{};
   std::uint64_t would_deny = 0;
   for (const OutcomeCount& row : server.outcomes()) {
-    counts[row.allowed ? 0 : 1][static_cast<std::size_t>(row.source)] += row.decisions;
-    if (row.would_deny) would_deny += row.decisions;
+    const bool is_denied = row.outcome == Outcome::kDenied;
+    counts[is_denied ? 1 : 0][static_cast<std::size_t>(row.source)] += row.decisions;
+    if (row.outcome == Outcome::kWouldDeny) would_deny += row.decisions;
   }
   for (const bool is_allowed : {true, false}) {
     for (std::size_t i = 0; i < OutcomeCounters::kSources; ++i) {
