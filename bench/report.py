@@ -63,7 +63,7 @@ def row(what, values, *, unit="", at_most=None, at_least=None, expected=None):
 def number(value):
     if value >= 1000:
         return f"{value:,.0f}"
-    return f"{value:.3g}" if value < 1 else f"{value:.4g}" if value >= 100 else f"{value:.3g}"
+    return f"{value:.4g}" if value >= 100 else f"{value:.3g}"
 
 
 def verdict(met):

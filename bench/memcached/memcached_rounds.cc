@@ -195,14 +195,6 @@ void measure(const Options& options, const KeyTape& tape, Figures& figures) {
   figures["commands"] = {count_commands(options, [&] { check(limiter->check(our_keys.next())); })};
 }
 
-std::uint64_t number(const char* text) {
-  const unsigned long long value = std::strtoull(text, nullptr, 10);
-  if (value < 1 || value > 100'000'000) {
-    throw std::invalid_argument("'" + std::string(text) + "' is no number from 1 to 100000000");
-  }
-  return value;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -211,11 +203,11 @@ int main(int argc, char** argv) {
     return 2;
   }
   try {
-    const Options options{.port = static_cast<int>(number(argv[1])),
-                          .server = static_cast<pid_t>(number(argv[2])),
-                          .rounds = number(argv[3]),
-                          .keys = number(argv[4]),
-                          .decisions = number(argv[5])};
+    const Options options{.port = static_cast<int>(number_argument(argv[1])),
+                          .server = static_cast<pid_t>(number_argument(argv[2])),
+                          .rounds = number_argument(argv[3]),
+                          .keys = number_argument(argv[4]),
+                          .decisions = number_argument(argv[5])};
     const KeyTape tape{KeyArray(options.keys)};
     Figures figures;
     measure(options, tape, figures);

@@ -167,14 +167,6 @@ void measure_calls(const Options& options, const KeyTape& tape, Figures& figures
   }
 }
 
-std::uint64_t number(const char* text) {
-  const unsigned long long value = std::strtoull(text, nullptr, 10);
-  if (value < 1 || value > 100'000'000) {
-    throw std::invalid_argument("'" + std::string(text) + "' is no number from 1 to 100000000");
-  }
-  return value;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -183,13 +175,13 @@ int main(int argc, char** argv) {
     return 2;
   }
   try {
-    const Options options{.port = static_cast<int>(number(argv[1])),
-                          .server = static_cast<pid_t>(number(argv[2])),
+    const Options options{.port = static_cast<int>(number_argument(argv[1])),
+                          .server = static_cast<pid_t>(number_argument(argv[2])),
                           .sha = argv[3],
-                          .rounds = number(argv[4]),
-                          .keys = number(argv[5]),
-                          .decisions = number(argv[6]),
-                          .calls = number(argv[7])};
+                          .rounds = number_argument(argv[4]),
+                          .keys = number_argument(argv[5]),
+                          .decisions = number_argument(argv[6]),
+                          .calls = number_argument(argv[7])};
     const KeyTape tape{KeyArray(options.keys)};
     Figures figures;
     measure_loads(options, tape, figures);

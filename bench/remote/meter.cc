@@ -1,6 +1,8 @@
 #include "remote/meter.h"
 
 #include <cstdio>
+#include <cstdlib>
+#include <stdexcept>
 #include <system_error>
 
 namespace sluice::bench {
@@ -51,6 +53,14 @@ void print_figures(const Figures& figures) {
     between = ",";
   }
   std::puts("}");
+}
+
+std::uint64_t number_argument(const char* text) {
+  const unsigned long long value = std::strtoull(text, nullptr, 10);
+  if (value < 1 || value > 100'000'000) {
+    throw std::invalid_argument("'" + std::string(text) + "' is no number from 1 to 100000000");
+  }
+  return value;
 }
 
 }  // namespace sluice::bench

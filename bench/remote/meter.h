@@ -40,4 +40,7 @@ void add_cost(Figures& figures, const std::string& name, const Meter::Cost& cost
 /// Prints them as one line of JSON.
 void print_figures(const Figures& figures);
 
+/// An argument of a benchmark. Throws std::invalid_argument unless it is from 1 to 100,000,000.
+std::uint64_t number_argument(const char* text);
+
 }  // namespace sluice::bench
