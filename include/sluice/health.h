@@ -119,13 +119,13 @@ struct DecisionCount {
   std::uint64_t decisions = 0;
 };
 
-/// The requests of this process that asked for units or permits, by limit and outcome, since the
-/// limit was opened, which is also each time that set_limit() makes its keys start fresh; for the
-/// limits that a Limiter or ConcurrencyLimiter uses now, without outcomes that did not occur. Each
-/// claim of a check_all() counts its own decision; one that would have admitted what another claim
-/// denies counts nothing. Each time that a waiting caller asks again counts. Only for a store on
-/// another machine: a memory store counts none, since a counter that all threads share would cost
-/// as much as the decision itself. Thread-safe.
+/// How many requests of this process have asked for units or permits, by limit and outcome: of each
+/// limit that a Limiter or ConcurrencyLimiter uses now, since it was opened, or since set_limit()
+/// last made its keys start fresh. Outcomes that did not occur are left out. Each claim of a
+/// check_all() counts its own decision; one that would have admitted what another claim denies
+/// counts nothing. Each time that a waiting caller asks again counts. Only for a store on another
+/// machine: a memory store counts none, since a counter that all threads share would cost as much
+/// as the decision itself. Thread-safe.
 SLUICE_EXPORT std::vector<DecisionCount> decision_counts(const Store& store);
 
 /// Something that has happened to a store.

@@ -111,9 +111,10 @@ class SLUICE_EXPORT Limiter {
   /// the whole limit has no place in its queue, or if 100,000 callers wait already for keys of this
   /// limit, or as many for units that they have reserved. (Of an `a & b` only the wait of the
   /// binding part is known. So a caller may wait for that part, and then be denied by a bucket.)
-  /// Also denies when `patience` has passed or `stop` is requested; reserved units are returned as
-  /// by Reservation::cancel() (few are not). Throws std::system_error, and has taken nothing, if
-  /// the caller has to wait and the system cannot start the library's timer thread.
+  /// Also denies when `patience` has passed or `stop` is requested; units that it had reserved are
+  /// then returned, as far as Reservation::cancel() returns them. Throws std::system_error, and has
+  /// taken nothing, if the caller has to wait and the system cannot start the library's timer
+  /// thread.
   Decision acquire(std::string_view key, std::int64_t cost = 1,
                    std::chrono::nanoseconds patience = kForever, std::stop_token stop = {});
 
