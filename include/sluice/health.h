@@ -133,7 +133,7 @@ struct StoreEvent {
   /// What has happened.
   enum class Kind : std::uint8_t {
     kUp,       ///< The store is connected for the first time; or it was lost, and has been
-               ///< connected again for a second, or for three deadlines if that is longer.
+               ///< connected again for half a second, or for three deadlines if longer.
     kDown,     ///< A server cannot be reached or used, or is of another kind than the URL says.
                ///< Reported again while the store is lost for each further reason: 16 at once,
                ///< then one in a minute, at most 1,000.

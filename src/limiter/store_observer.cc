@@ -13,7 +13,7 @@ constexpr std::chrono::milliseconds kLookAgain{100};
 constexpr std::chrono::minutes kQuiet{1};
 // A store is back when it has been up for so long, or for three deadlines if that is longer: one
 // that is connected and answers no request is lost again before.
-constexpr std::chrono::seconds kSettled{1};
+constexpr std::chrono::milliseconds kSettled{500};
 // Of one loss, or of refusals until a quiet minute: those told at once, and those told at all.
 constexpr std::size_t kReasonsAtOnce = 16;
 constexpr std::size_t kMostReasons = 1'000;

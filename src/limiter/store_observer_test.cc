@@ -85,7 +85,7 @@ TEST_F(StoreEventsTest, ALossAndAReturnAreEachToldOnce) {
   go_down("h is away");
   EXPECT_THAT(messages(), ElementsAre("the store redis://h is lost: h is away"));
   EXPECT_THAT(messages(), IsEmpty());
-  expect_told_as_back_after(1s);
+  expect_told_as_back_after(500ms);
   EXPECT_THAT(messages(), IsEmpty());
 }
 
@@ -94,7 +94,7 @@ TEST_F(StoreEventsTest, ALossThatIsOverIsToldAndThenItsEnd) {
   go_down("h is away");
   go_up();
   EXPECT_THAT(messages(), ElementsAre("the store redis://h is lost: h is away"));
-  expect_told_as_back_after(1s);
+  expect_told_as_back_after(500ms);
 }
 
 // A server may connect, and answer no request.
@@ -137,7 +137,7 @@ TEST_F(StoreEventsTest, EachReasonOfALossIsToldOnce) {
     health_.reason += " and another";
     EXPECT_THAT(messages(), IsEmpty());
   }
-  expect_told_as_back_after(1s);
+  expect_told_as_back_after(500ms);
   go_down("h refuses");
   EXPECT_THAT(messages(), ElementsAre("the store redis://h is lost: h refuses"));
 }
