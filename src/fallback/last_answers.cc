@@ -26,9 +26,12 @@ std::uint32_t numbers_hash(const Request& request) {
   return static_cast<std::uint32_t>(XXH3_64bits(expression.data(), expression.size()));
 }
 
-// The most units that the part which denied can hold.
-std::int64_t quota_of(const Request& request, std::size_t binding) {
-  return numbers_of(request.limit->parts[binding]).quota;
+// Whether some part cannot hold so many units: then the wait may have no end.
+bool is_above_a_part(const Request& request) {
+  return request.operation == Operation::kTake &&
+         std::ranges::any_of(request.limit->parts, [&](const AnyPart& part) {
+           return request.cost > numbers_of(part).quota;
+         });
 }
 
 // Whether its denial is one of a take: take_up_to is denied where a single unit is, unless that
@@ -208,12 +211,11 @@ bool LastAnswers::denies(const KeyName& name, const Request& request, Instant no
       denial->numbers != numbers_hash(request)) {
     return false;
   }
-  // What is above the limit has to ask: its wait may have no end. A store that answers is asked
-  // again after a while.
-  const std::int64_t quota = quota_of(request, denial->binding);
-  if (request.operation == Operation::kTake && request.cost > quota) return false;
+  if (is_above_a_part(request)) return false;
+  // A store that answers is asked again after a while.
   const std::int64_t most_age_ns = std::min(hold_ns_, request.most_denial_age_ns);
   if (store == Inner::kAnswers && now - denial->sent_at >= most_age_ns) return false;
+  const std::int64_t quota = numbers_of(request.limit->parts[denial->binding]).quota;
   // The latest answer may have told what another part has.
   const std::size_t parts = request.limit->parts.size();
   const ToldEntry* const part = told_.find(number, tag_of_part(name, parts, denial->binding));

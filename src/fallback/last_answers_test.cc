@@ -230,6 +230,15 @@ TEST_F(LastAnswersTest, ADenialHasTheNumbersOfThePartThatDenied) {
   }
 }
 
+// The wait for the part that denied would not be enough.
+TEST_F(LastAnswersTest, ACostThatSomePartNeverAdmitsIsAskedFor) {
+  const Limit both("fixed_window 5/10s & fixed_window 40/1h");
+  limit_ = &both;
+  tell({}, {.binding = 1, .limit = 40, .retry_after = nanoseconds(100)});
+  EXPECT_TRUE(find({.cost = 5}));
+  EXPECT_FALSE(find({.cost = 6}));
+}
+
 TEST_F(LastAnswersTest, KeepsOnlyDenialsWhereToldSo) {
   LastAnswers answers({.keeps = LastAnswers::Keeps::kDenials, .most_bytes = kOptions.most_bytes});
   answers.record(kName, request({}), {.allowed = true, .limit = 10}, kStart, kStart);
@@ -313,7 +322,8 @@ RC_GTEST_PROP(LastAnswers, NeverDeniesWhatTheStoreWouldAdmit, ()) {
     store.decide({&request, 1}, now, {&asked, 1});
     if (denied) {
       RC_ASSERT(!asked.allowed);
-      RC_ASSERT(asked.retry_after == kNever || cached.retry_after <= asked.retry_after);
+      RC_ASSERT(asked.retry_after != kNever);
+      RC_ASSERT(cached.retry_after <= asked.retry_after);
       RC_ASSERT(cached.retry_after > nanoseconds(0));
     } else {
       answers.record(kName, request, asked, now, now);
