@@ -728,22 +728,19 @@ void WaitQueues::limit_replaced() {
 void WaitQueues::acquire(AcquireRequest request, const std::stop_token& stop, const Done& done) {
   std::optional<AcquireOutcome> asked;
   try {
-    if (stop.stop_requested() || waits_first(request)) {
-      return wait(std::move(request), std::nullopt, stop, done);
+    if (!stop.stop_requested() && !waits_first(request)) {
+      const AcquireClaim& claim = request.claim();
+      if (claim.binding->store()->answers_later()) {
+        const auto timer = claim.queues->timer();
+        const auto waiter = std::make_shared<Waiter>(timer, std::move(request), done);
+        return timer->post([waiter, stop] {
+          waiter->stop_on(stop);
+          ask_first(waiter);
+        });
+      }
+      asked = ask_now(request, claim.queues->now());
     }
-    const AcquireClaim& claim = request.claim();
-    if (claim.binding->store()->answers_later()) {
-      const auto timer = claim.queues->timer();
-      const auto waiter = std::make_shared<Waiter>(timer, std::move(request), done);
-      return timer->post([waiter, stop] {
-        waiter->stop_on(stop);
-        ask_first(waiter);
-      });
-    }
-    asked = ask_now(request, claim.queues->now());
-    if (must_wait(request, *asked)) {
-      return wait(std::move(request), asked, stop, done);
-    }
+    if (!asked || must_wait(request, *asked)) return wait(std::move(request), asked, stop, done);
   } catch (const std::exception&) {
     asked = AcquireOutcome{.error = std::current_exception()};
   }
@@ -754,18 +751,16 @@ void WaitQueues::acquire(AcquireRequest request, const std::stop_token& stop, co
 AcquireOutcome WaitQueues::acquire_blocking(AcquireRequest request,
                                             std::optional<AcquireOutcome> asked,
                                             const std::stop_token& stop) {
-  if (asked || (!stop.stop_requested() && !waits_first(request))) {
-    if (!asked) asked = ask_now(request, request.claim().queues->now());
-    if (!must_wait(request, *asked)) {
-      if (asked->error) std::rethrow_exception(asked->error);
-      return *std::move(asked);
-    }
+  if (!asked && !stop.stop_requested() && !waits_first(request)) {
+    asked = ask_now(request, request.claim().queues->now());
   }
-  auto outcome = block_until_called<AcquireOutcome>(
-      timer_for(request, asked, true),
-      [&](const Done& done) { wait(std::move(request), asked, stop, done); });
-  if (outcome.error) std::rethrow_exception(outcome.error);
-  return outcome;
+  if (!asked || must_wait(request, *asked)) {
+    asked = block_until_called<AcquireOutcome>(
+        timer_for(request, asked, true),
+        [&](const Done& done) { wait(std::move(request), asked, stop, done); });
+  }
+  if (asked->error) std::rethrow_exception(asked->error);
+  return *std::move(asked);
 }
 
 }  // namespace sluice
