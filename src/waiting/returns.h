@@ -19,10 +19,11 @@ namespace sluice {
 /// Request::giver, but that of the failure policy, or kUnavailable.
 using Returned = std::function<void(const Decision&)>;
 
-/// Sends a refund or a release to the store without waiting; but waits for the answer if the system
-/// cannot start the timer thread. `bound` is one of the binding's limits. `then` is called once,
-/// with the answer, or with that of the failure policy if the store gives none: within this call if
-/// it is known by then, otherwise on the timer thread.
+/// Sends a refund or a release to the store without waiting; but waits for the answer to a refund
+/// if the system cannot start the timer thread. (A process with permits has started it.) `bound` is
+/// one of the binding's limits. `then` is called once, with the answer, or with that of the failure
+/// policy if the store gives none: within this call if it is known by then, otherwise on the timer
+/// thread.
 ///
 /// If the store does not answer, the units count until they return with time, and a release of a
 /// permit that the store granted is sent again, as reclaim() says.
