@@ -172,6 +172,8 @@ TEST(LimitsFileTest, SaysWhereYamlIsBroken) {
   EXPECT_TRUE(fault("limits: {login: \n").find(": this is not YAML: ") != std::string::npos);
   EXPECT_TRUE(fault("limits: " + std::string(5000, '[')).find("nested too deeply") !=
               std::string::npos);
+  const std::string half("limits: {}\n\0\0", 13);  // As a file system may leave it.
+  EXPECT_EQ(fault(half), "f.yaml:2:3: this is not YAML: a byte is zero: was it written whole?");
   EXPECT_EQ(place("limits:\n  a: \"x").substr(0, 2), "2:");
   EXPECT_EQ(place("limits: *nobody"), "1:9");
 }

@@ -19,11 +19,13 @@
 namespace sluice {
 namespace {
 
-/// What yaml-cpp most often means by messages that do not say it.
-std::string hint_for(const std::string& message) {
-  if (message == "bad file") return " (its values are nested too deeply)";
-  if (message != "illegal map value") return "";
-  return " (tabs cannot indent, and a value that ends with a colon needs quotes)";
+/// yaml-cpp's message, with what it most often means if it does not say so.
+std::string explained(std::string message) {
+  // yaml-cpp takes a zero byte for a character behind a backslash.
+  if (message.find('\0') != std::string::npos) return "a byte is zero: was it written whole?";
+  if (message == "bad file") return message + " (its values are nested too deeply)";
+  if (message != "illegal map value") return message;
+  return message + " (tabs cannot indent, and a value that ends with a colon needs quotes)";
 }
 
 /// Keeps only where each document and its last scalar start.
@@ -109,7 +111,7 @@ YamlFile::YamlFile(std::string text, std::string path)
   try {
     root_ = YAML::Load(text_);
   } catch (const YAML::Exception& error) {
-    fail_at(error.mark, "this is not YAML: " + error.msg + hint_for(error.msg));
+    fail_at(error.mark, "this is not YAML: " + explained(error.msg));
   }
   if (root_.IsNull()) fail(root_, "the file is empty");
   if (!root_.IsMap()) fail(root_, "the file must be a map, with 'limits:' for example");
