@@ -106,8 +106,8 @@ void AcceptedConnection::open_received() {
   if (handler_ == nullptr) {
     const bool is_done = tls_->shake_hands();
     if (tls_->has_failed()) {
+      service_->on_tls_failure(peer(), tls_->failure());
       phase_ = Phase::kClosing;
-      service_->on_event(ConnectionEvent::kHandshakeFailed);
     }
     if (!is_done) return;
     make_handler();
@@ -454,7 +454,7 @@ void AcceptedConnection::close() {
   counted_.count.fetch_sub(1);
   group_.memory.update(counted_bytes_, 0);
   const bool is_in_handshake = tls_ && handler_ == nullptr && phase_ == Phase::kOpen;
-  if (is_in_handshake) service_->on_event(ConnectionEvent::kHandshakeFailed);
+  if (is_in_handshake) service_->on_tls_failure({}, {});
   error_code ignored;
   socket_.close(ignored);
   // The operations that were under way end before this, which keeps the connection for them.

@@ -15,13 +15,12 @@ namespace sluice {
 
 /// Why a connection was refused or closed.
 enum class ConnectionEvent : std::uint8_t {
-  kRefused,          ///< Too many were open (StreamServerOptions::max_connections).
-  kHandshakeFailed,  ///< The peers did not agree on TLS, or took too long.
-  kIdle,             ///< The peer did not begin a request in time (StreamTimeouts::idle).
-  kHalfRequest,      ///< It did not send the rest of one in time (StreamTimeouts::request).
-  kNoLogin,          ///< It did not log in in time (StreamTimeouts::login).
-  kUnread,           ///< It did not read its replies in time (ConnectionLimits::stuck_timeout).
-  kNoMemory,         ///< It held much, and all together too much (StreamServer::set_max_bytes()).
+  kRefused,      ///< Too many were open (StreamServerOptions::max_connections).
+  kIdle,         ///< The peer did not begin a request in time (StreamTimeouts::idle).
+  kHalfRequest,  ///< It did not send the rest of one in time (StreamTimeouts::request).
+  kNoLogin,      ///< It did not log in in time (StreamTimeouts::login).
+  kUnread,       ///< It did not read its replies in time (ConnectionLimits::stuck_timeout).
+  kNoMemory,     ///< It held much, and all together too much (StreamServer::set_max_bytes()).
 };
 
 /// Bounds on what a peer can cost the server if it does not read its replies. A timeout may end up
@@ -61,6 +60,11 @@ struct Service {
   std::shared_ptr<const TlsServer> tls = {};
   /// Called by the serving threads for each such event.
   std::function<void(ConnectionEvent)> on_event = [](ConnectionEvent) {};
+  /// Called for each connection that was closed before the peers had agreed on TLS. `why` is
+  /// TlsSession::failure(), and `peer` is AcceptedStream::peer; both are empty if the peer left or
+  /// took too long.
+  std::function<void(const std::string& peer, const std::string& why)> on_tls_failure =
+      [](const std::string&, const std::string&) {};
   /// Called each time that the system could accept no connection, most likely for lack of a
   /// descriptor. `why` is the system's word for it. The server tries again all the time.
   std::function<void(const std::string& why)> on_accept_failure = [](const std::string&) {};

@@ -125,6 +125,14 @@ bool TlsSession::shake_hands() {
   return result == 1;
 }
 
+std::string TlsSession::failure() const {
+  const char* const reason = ::ERR_reason_error_string(::ERR_peek_error());
+  std::string text = reason != nullptr ? reason : "an unknown error";
+  const long verified = ::SSL_get_verify_result(ssl_.get());
+  if (verified == X509_V_OK) return text;
+  return text.append(" (").append(::X509_verify_cert_error_string(verified)).append(")");
+}
+
 std::string TlsSession::subject() const {
   X509* const certificate = ::SSL_get0_peer_certificate(ssl_.get());
   const std::unique_ptr<BIO, int (*)(BIO*)> text(::BIO_new(::BIO_s_mem()), ::BIO_free);

@@ -59,6 +59,9 @@ class TlsSession final {
   /// Continues the handshake as far as the received bytes allow. Returns whether it is done. If
   /// has_failed() then, only seal() may be called: its output tells the peer why.
   bool shake_hands();
+  /// Why the last call of shake_hands() has failed, in OpenSSL's words: "certificate verify failed
+  /// (certificate has expired)".
+  std::string failure() const;
   /// The subject of the client's certificate, which was verified, as RFC 2253 writes it
   /// ("CN=gateway"); empty if the client has presented no certificate, "(no subject)" if that has
   /// none. It is printable ASCII.

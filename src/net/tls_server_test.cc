@@ -7,7 +7,6 @@
 #include <openssl/ssl.h>
 
 #include <algorithm>
-#include <atomic>
 #include <boost/asio/ssl/context.hpp>
 #include <chrono>
 #include <csignal>
@@ -17,6 +16,7 @@
 #include <fstream>
 #include <future>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -33,7 +33,9 @@ namespace {
 
 using servers::certificates;
 using std::chrono::milliseconds;
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 using testing::StartsWith;
 
 /// A client that speaks TLS, and gives up after ten seconds.
@@ -128,8 +130,9 @@ class TlsServerTest : public StreamServerFixture {
   Service tls_service(const TlsServerFiles& files, MakeHandler handlers = line_handlers()) {
     Service service = line_service(std::move(handlers));
     service.tls = std::make_shared<TlsServer>(files);
-    service.on_event = [this](ConnectionEvent event) {
-      failures_ += event == ConnectionEvent::kHandshakeFailed ? 1 : 0;
+    service.on_tls_failure = [this](const std::string& peer, const std::string& why) {
+      const std::lock_guard lock(mutex_);
+      failures_.push_back(peer + ": " + why);
     };
     return service;
   }
@@ -140,7 +143,15 @@ class TlsServerTest : public StreamServerFixture {
     StreamServerFixture::serve(tls_service(server_files(), std::move(handlers)), options);
   }
 
-  std::atomic<unsigned> failures_ = 0;
+  // Why peers did not agree on TLS, with their addresses.
+  std::vector<std::string> failures() {
+    const std::lock_guard lock(mutex_);
+    return failures_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::string> failures_;  // guarded by mutex_
 };
 
 TEST_F(TlsServerTest, SendsLongRepliesToAPeerThatReadsThemLate) {
@@ -205,7 +216,15 @@ TEST_F(TlsServerTest, ClosesAConnectionWithWrongBytes) {
   EXPECT_THAT(client.below().read_all(), Not(HasSubstr("no record")));
   TlsTestClient other(address());
   EXPECT_TRUE(other.echoes("a\n"));
-  EXPECT_EQ(failures_.load(), 0U);
+  EXPECT_THAT(failures(), IsEmpty());
+}
+
+TEST_F(TlsServerTest, TellsWhyAPeerDoesNotAgree) {
+  serve();
+  Client plain(address());
+  ASSERT_TRUE(plain.send("GET / HTTP/1.1\r\n"));
+  plain.read_all();
+  EXPECT_THAT(failures(), ElementsAre("127.0.0.1: http request"));
 }
 
 // A request that was carried out gets its reply, even if wrong bytes follow it.
@@ -282,7 +301,7 @@ TEST_F(TlsServerTest, ClosesAPeerWhoseHandshakeTakesTooLong) {
   EXPECT_TRUE(client.echoes("others are served\n"));
   EXPECT_THAT(silent.read_all(), Not(HasSubstr("(timeout)")));
   EXPECT_THAT(slow.read_all(), Not(HasSubstr("(timeout)")));
-  EXPECT_EQ(failures_.load(), 2U);
+  EXPECT_THAT(failures(), ElementsAre(": ", ": "));
   EXPECT_TRUE(client.echoes("and for as long as they like\n"));
 }
 

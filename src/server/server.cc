@@ -32,8 +32,6 @@ std::atomic<std::uint64_t>& counter_of(ProtocolCounters& counters, ConnectionEve
   switch (event) {
     case ConnectionEvent::kRefused:
       return counters.refused;
-    case ConnectionEvent::kHandshakeFailed:
-      return counters.handshake_failures;
     case ConnectionEvent::kIdle:
       return counters.timed_out_idle;
     case ConnectionEvent::kHalfRequest:
@@ -148,6 +146,14 @@ std::size_t choose_threads(const ServerOptions& options) {
 }  // namespace
 
 struct Server::Parts {
+  /// When each of these may be warned of again.
+  struct NextWarnings {
+    NextWarning clients_full;
+    NextWarning connections_full;
+    NextWarning cannot_accept;
+    NextWarning tls_failed;
+  };
+
   LogFunction log;
   std::vector<PassedSocket> passed_sockets;
   std::vector<Listening> listening;  // In the order of the stream server's addresses.
@@ -158,8 +164,7 @@ struct Server::Parts {
   std::string store_url;  // Without a password.
   std::shared_ptr<ServerContext> context;
   std::map<const ServedProtocol*, MakeHandler> handlers;
-  std::shared_ptr<NextWarning> next_room_warning = std::make_shared<NextWarning>();
-  std::shared_ptr<NextWarning> next_accept_warning = std::make_shared<NextWarning>();
+  std::shared_ptr<NextWarnings> next_warnings = std::make_shared<NextWarnings>();
   std::optional<SnapshotKeeper> snapshots;
   SnapshotOptions snapshot;
   std::optional<StreamServer> streams;
@@ -179,17 +184,32 @@ std::vector<Service> Server::Parts::services_of(const std::vector<Listening>& se
     MakeHandler& make = handlers[protocol];
     if (make == nullptr) make = protocol->handlers(context);
     const auto on_event = [shared = context, &counters = context->protocol(protocol->name),
-                           log = log, next = next_room_warning](ConnectionEvent event) {
+                           log = log, next = next_warnings](ConnectionEvent event) {
       ++counter_of(counters, event);
-      if (event != ConnectionEvent::kNoMemory) return;
-      warn_at_times(*next, log, "clients_full",
-                    "connections are closed that hold much: all together hold as much as they may "
-                    "(max_client_bytes)");
+      if (event == ConnectionEvent::kNoMemory) {
+        warn_at_times(next->clients_full, log, "clients_full",
+                      "connections are closed that hold much: all together hold as much as they "
+                      "may (max_client_bytes)");
+      }
+      if (event == ConnectionEvent::kRefused) {
+        warn_at_times(next->connections_full, log, "connections_full",
+                      "connections are refused: at most " +
+                          std::to_string(shared->facts().max_connections) +
+                          " may be open at a time (--max-connections)");
+      }
+    };
+    const auto on_tls_failure = [shared = context, &counters = context->protocol(protocol->name),
+                                 log = log, next = next_warnings](const std::string& peer,
+                                                                  const std::string& why) {
+      ++counters.handshake_failures;
+      if (why.empty()) return;  // Balancers connect and leave, to see that the server is there.
+      warn_at_times(next->tls_failed, log, "tls_failed",
+                    "a client at " + peer + " and the server do not agree on TLS: " + why);
     };
     const auto on_accept_failure = [shared = context, &counters = context->protocol(protocol->name),
-                                    log = log, next = next_accept_warning](const std::string& why) {
+                                    log = log, next = next_warnings](const std::string& why) {
       ++counters.accept_failures;
-      warn_at_times(*next, log, "cannot_accept",
+      warn_at_times(next->cannot_accept, log, "cannot_accept",
                     "connections wait, since none can be accepted: " + why);
     };
     services.push_back({.address = address,
@@ -199,6 +219,7 @@ std::vector<Service> Server::Parts::services_of(const std::vector<Listening>& se
                         .reserve = protocol->is_admin ? kAdminConnections : 0,
                         .tls = tls_server == tls.end() ? nullptr : tls_server->second,
                         .on_event = on_event,
+                        .on_tls_failure = on_tls_failure,
                         .on_accept_failure = on_accept_failure,
                         .protocol = protocol->name,
                         .passed_socket = passed_socket});

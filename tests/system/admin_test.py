@@ -57,8 +57,8 @@ class Admin(SystemTest):
 
     def test_operators_are_served_when_clients_hold_all_connections(self):
         resp, http, admin = free_port(), free_port(), free_port()
-        self.run_serve("--resp", f"127.0.0.1:{resp}", "--http", f"127.0.0.1:{http}",
-                       "--admin", f"127.0.0.1:{admin}", "--max-connections", "1")
+        server = self.run_serve("--resp", f"127.0.0.1:{resp}", "--http", f"127.0.0.1:{http}",
+                                "--admin", f"127.0.0.1:{admin}", "--max-connections", "1")
         while self.status(f"http://127.0.0.1:{http}/healthz") != "503":
             self.enterContext(Connection(("127.0.0.1", http)))
         for path in ("/healthz", "/metrics"):
@@ -69,6 +69,7 @@ class Admin(SystemTest):
         text = run("curl", "-s", f"http://127.0.0.1:{admin}/metrics").stdout
         self.assertIn('\nsluice_connections_refused_total{protocol="resp"} 1\n', text)
         self.assertIn("\nsluice_max_connections 1\n", text)
+        server.await_output("connections are refused: at most 1 may be open at a time")
 
     def test_operators_are_served_where_the_system_allows_few_descriptors(self):
         http, admin = free_port(), free_port()

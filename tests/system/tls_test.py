@@ -85,9 +85,11 @@ class Tls(TlsTest):
 
 class ClientCertificates(TlsTest):
     def test_those_of_the_authority_alone_are_served(self):
-        self.serve(client_ca=True)
+        server = self.serve(client_ca=True)
         self.assertEqual(self.redis_cli("PING", client="gateway").stdout, "PONG\n")
         self.assertNotIn("PONG", self.redis_cli("PING").stdout)
+        server.await_output("sluice: a client at 127.0.0.1 and the server do not agree on TLS: "
+                            "peer did not return a certificate\n")
         self.assertNotIn("PONG", self.redis_cli("PING", client="stranger").stdout)
         self.assertIn("alert certificate required", self.s_client("-tls1_3"))
         curl = ("curl", "-s", "--cacert", self.made.pem("ca"),
