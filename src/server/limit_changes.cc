@@ -5,6 +5,8 @@
 #include <map>
 #include <string_view>
 
+#include "algorithms/limit_definition.h"
+
 namespace sluice {
 namespace {
 
@@ -42,6 +44,7 @@ std::string limit_changes(const std::vector<NamedLimit>& before,
   for (const NamedLimit& each : before) left.emplace(each.limit.space(), &each);
   std::vector<std::string_view> added;
   std::vector<std::string_view> changed;
+  std::vector<std::string_view> fresh;
   std::vector<std::string_view> removed;
   for (const NamedLimit& each : after) {
     const auto former = left.find(each.limit.space());
@@ -49,13 +52,16 @@ std::string limit_changes(const std::vector<NamedLimit>& before,
       added.emplace_back(each.limit.space());
       continue;
     }
-    if (!is_same(*former->second, each)) changed.emplace_back(each.limit.space());
+    const bool keeps =
+        keeps_state(former->second->limit.definition().parts, each.limit.definition().parts);
+    if (!is_same(*former->second, each)) (keeps ? changed : fresh).emplace_back(each.limit.space());
     left.erase(former);
   }
   for (const auto& [name, limit] : left) removed.push_back(name);
   std::string line;
   append(line, "added", added);
   append(line, "changed", changed);
+  append(line, "changed with all keys fresh", fresh);
   append(line, "removed", removed);
   return line.empty() ? "the named limits are the same" : line;
 }
