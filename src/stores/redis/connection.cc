@@ -139,7 +139,11 @@ void Connection::make_handshake() {
   } else {
     add_to_handshake({"HELLO", "2", "SETNAME", "sluice"}, true);
   }
-  if (decides()) add_to_handshake({"SCRIPT", "LOAD", script_text()});
+  if (!decides()) return;
+  add_to_handshake({"SCRIPT", "LOAD", script_text()});
+  // A call without requests, since CLIENT PAUSE may let only writes and scripts wait.
+  ScriptCall(options_, kStoreTime, 0).write(handshake_);
+  may_fail_.push_back(true);
 }
 
 void Connection::add_to_handshake(std::initializer_list<std::string_view> command, bool may_fail) {

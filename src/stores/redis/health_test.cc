@@ -72,6 +72,22 @@ TEST(RedisStoreHealth, AReplicaIsLostUntilItIsThePrimary) {
   EXPECT_EQ(server.command({"ACL", "LOG"}), "");
 }
 
+// It answers all commands but writes and scripts.
+TEST(RedisStoreHealth, AServerThatLetsWritesWaitIsLostOnce) {
+  const RedisServer server;
+  Limited limited(options_for(server, 10ms), "token_bucket 10/1h");
+  servers::await("the store", [&] { return error_of([&] { limited.check("k"); }).empty(); });
+  const std::uint64_t before = health_of(limited).times_lost;
+  server.command({"CLIENT", "PAUSE", "100000", "WRITE"});
+  servers::await("a probe", [&] {
+    error_of([&] { limited.check("k"); });
+    return health_of(limited).reason.find("has not completed the handshake") != std::string::npos;
+  });
+  server.command({"CLIENT", "UNPAUSE"});
+  servers::await("the return", [&] { return health_of(limited).state == State::kUp; });
+  EXPECT_EQ(health_of(limited).times_lost, before + 1);
+}
+
 TEST(RedisStoreHealth, NamesAServerThatIsNotWhatTheUrlSays) {
   const RedisServer server;
   RedisOptions with_tls = options_for(server, 20s);

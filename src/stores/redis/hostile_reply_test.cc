@@ -46,7 +46,7 @@ std::vector<std::string> read_command(Peer& peer) {
 }
 
 // A store's connection, once its handshake is answered; `last` is the command that ends it.
-Peer accept_store(FakeServer& server, std::string_view last = "SCRIPT") {
+Peer accept_store(FakeServer& server, std::string_view last = "EVALSHA") {
   Peer peer = server.accept();
   for (std::string command; command != last;) {
     command = read_command(peer).front();
@@ -76,7 +76,7 @@ RedisOptions sentinels_of(const FakeServer& server) {
 struct Connected {
   explicit Connected(RedisOptions (*options_for)(const FakeServer&))
       : limited(options_for(server), "token_bucket 5/1h"),
-        peer(accept_store(server, options_for == sentinels_of ? "CLIENT" : "SCRIPT")) {}
+        peer(accept_store(server, options_for == sentinels_of ? "CLIENT" : "EVALSHA")) {}
 
   // Replies to the next command, which is to be this one.
   void answer(std::string_view command, std::string_view reply) {
