@@ -30,8 +30,9 @@ class ReplayError : public std::runtime_error {
   int status_;
 };
 
-/// Runs a command, "sluice replay". Returns the exit status that `run` returns; of what it throws
-/// writes the sentence to `err`, and returns the status of a ReplayError, or kFailed.
+/// Runs a command, "sluice replay", and returns the exit status that `run` returns. If `run`
+/// throws, writes the exception's sentence to `err`, and returns the status of a ReplayError, or
+/// kFailed.
 int run_command(std::string_view command, std::ostream& err, const std::function<int()>& run);
 
 /// Prints what a command has found. `what` is for the sentence of the ReplayError that it throws if
