@@ -141,8 +141,8 @@ class Batch final {
   /// Set by the caller before submit().
   Completion completion;
 
-  /// Receives the answers to batches in place of their completions: a store around another one, the
-  /// inner store, to which it passes batches on, or a part of it.
+  /// A store around another one (the inner store), to which it passes batches on, or a part of such
+  /// a store. It receives the answers to these batches in place of their completions.
   class OuterStore {
    public:
     /// The inner store has answered requests_of(i). Called for each answer as it arrives, so for

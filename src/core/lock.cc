@@ -10,10 +10,7 @@ void Lock::wait() {
   constexpr int kYields = 4;
   for (int round = 0;; ++round) {
     for (int spin = 0; spin < kSpins; ++spin) {
-      if (held_.load(std::memory_order_relaxed) == 0 &&
-          held_.exchange(1, std::memory_order_acquire) == 0) {
-        return;
-      }
+      if (try_lock()) return;
 #if defined(__x86_64__) || defined(__i386__)
       __builtin_ia32_pause();
 #endif
