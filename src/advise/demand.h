@@ -143,9 +143,9 @@ class Demand {
   std::int64_t peak_ = 0;
   /// The limits that have denied, which are the first of the series.
   std::vector<Denying> denying_;
-  /// Each of them denies every request before this instant: the last one that was decided, of a
-  /// single unit, it denied until then, and a denied request changes nothing. So it is not asked:
-  /// without this, reading a log takes a sixth longer.
+  /// By the place in denying_: the instant before which the limit denies every request, since it
+  /// has said so when it denied a single unit, and a denied request changes nothing. Until then
+  /// add() does not ask the limit: without this, reading a log takes a sixth longer.
   std::vector<Instant> denied_until_;
   std::uint64_t requests_ = 0;
 };

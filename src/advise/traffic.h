@@ -97,7 +97,8 @@ class Traffic : public replay::RequestSink {
 
   std::size_t max_bytes_;
   std::size_t bytes_ = 0;
-  /// A key is in the sample if some bits of its hash have none of these.
+  /// A key is in the sample if the bits of its hash that this mask selects are 0. It selects none
+  /// while all keys are kept.
   std::uint64_t mask_ = 0;
   boost::unordered_flat_map<std::string_view, std::unique_ptr<KeyTraffic>, replay::LoggedKeyHash>
       keys_;

@@ -31,8 +31,8 @@ class Overrides {
 
   /// The rule of this key: one hash look-up, then the patterns in order. Null if there is none.
   /// Takes time linear in the key (clients send keys of 64 KiB) and in the number of places where
-  /// it has what stands between two '*': at each character as many as there are such texts of which
-  /// one is the end of another.
+  /// the key has a text that stands between two '*' of a pattern. Several of these texts can end at
+  /// one character, if one is the end of another.
   const KeyRule* find(std::string_view key) const;
 
  private:
