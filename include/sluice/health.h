@@ -132,8 +132,7 @@ SLUICE_EXPORT std::vector<DecisionCount> decision_counts(const Store& store);
 struct StoreEvent {
   /// What has happened.
   enum class Kind : std::uint8_t {
-    kUp,       ///< The store is connected for the first time; or it was lost, and has been
-               ///< connected again for half a second, or for three deadlines if longer.
+    kUp,       ///< The store is connected, for the first time or again.
     kDown,     ///< A server cannot be reached or used, or is of another kind than the URL says.
                ///< Reported again while the store is lost for each further reason: 16 at once,
                ///< then one in a minute, at most 1,000.

@@ -11,9 +11,6 @@ namespace {
 
 constexpr std::chrono::milliseconds kLookAgain{100};
 constexpr std::chrono::minutes kQuiet{1};
-// A store is back when it has been up for so long, or for three deadlines if that is longer: one
-// that is connected and answers no request is lost again before.
-constexpr std::chrono::milliseconds kSettled{500};
 // Of one loss, or of refusals until a quiet minute: those told at once, and those told at all.
 constexpr std::size_t kReasonsAtOnce = 16;
 constexpr std::size_t kMostReasons = 1'000;
@@ -44,17 +41,17 @@ std::vector<StoreEvent> StoreEvents::since_last(const StoreHealth& health, TimeP
     events.push_back(
         {.kind = kind, .message = "the store " + store_ + " " + what, .health = health});
   };
-  if (health.times_lost != last_.times_lost || health.state == State::kDown) {
-    if (!std::exchange(is_lost_, true)) losses_ = {};
-    back_at_ = now + std::max<std::chrono::nanoseconds>(kSettled, 3 * health.deadline);
-    if (is_new(losses_, health.reason, now)) tell(Kind::kDown, "is lost: " + health.reason);
+  const bool was_lost = health.times_lost != last_.times_lost;
+  if (was_lost && last_.state == State::kDown) {
+    tell(Kind::kUp, "is back");
   }
-  if (health.state == State::kUp) {
-    if (health.times_lost == 0 && last_.state != State::kUp) tell(Kind::kUp, "is connected");
-    if (is_lost_ && now >= back_at_) {
-      is_lost_ = false;
-      tell(Kind::kUp, "is back");
-    }
+  if (was_lost) losses_ = {};
+  if ((was_lost || health.state == State::kDown) && is_new(losses_, health.reason, now)) {
+    tell(Kind::kDown, "is lost: " + health.reason);
+  }
+  if (health.state == State::kUp && (was_lost || last_.state != State::kUp)) {
+    const bool was_down = health.times_lost != 0;
+    tell(Kind::kUp, was_down ? "is back" : "is connected");
   }
   if (health.times_late != last_.times_late && begins(late_until_, now)) {
     tell(Kind::kLate, "answers later than the deadline of " +

@@ -42,8 +42,6 @@ class StoreEvents final {
   TimePoint refused_until_ = TimePoint::min();
   TimePoint full_until_ = TimePoint::min();
   TimePoint behind_until_ = TimePoint::min();
-  bool is_lost_ = false;  // As told last.
-  TimePoint back_at_;     // While is_lost_: when it is back, if it is not lost again.
   Reasons losses_;
   Reasons refusals_;
 };

@@ -122,7 +122,7 @@ class LogTest(SystemTest):
 
     def test_the_store_is_lost_and_back(self):
         with RedisServer() as redis:
-            url = redis.url + "?deadline=2s"  # Else there may be an event of late answers, too.
+            url = redis.url + "?deadline=5s"  # Else there may be an event of late answers, too.
             server = self.serve_file(FILE, "--store", url)
             connection = self.enterContext(Connection(server.address))
             await_true("up", lambda: "store_state:up\r\n" in connection.ask("INFO", "sluice"))
