@@ -146,9 +146,9 @@ class Batch final {
   class OuterStore {
    public:
     /// The inner store has answered requests_of(i). Called for each answer as it arrives, so for
-    /// each key in the order in which the inner store has decided (but for the keys of a group,
-    /// whose answer may come by another connection), by one thread at a time. `arrived`: when it
-    /// did.
+    /// each key in the order in which the inner store has decided (but for the keys of a group, and
+    /// for late answers, which may come by another connection), by one thread at a time. `arrived`:
+    /// when it did.
     virtual void on_reply(Batch& batch, std::size_t i,
                           std::chrono::steady_clock::time_point arrived) noexcept = 0;
     /// The inner store has made all decisions. Calls the completion, if the batch has one. Returns
