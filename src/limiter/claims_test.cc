@@ -108,20 +108,6 @@ TEST_F(ClaimsTest, AreServedInOrder) {
   EXPECT_TRUE(third.get().allowed);
 }
 
-TEST_F(ClaimsTest, AStoppedCallerReturnsReservedUnits) {
-  Limiter bucket(store_, Limit("token_bucket 1/1h", "bucket"));
-  bucket.check("");
-  std::stop_source stop;
-  store_->on_the_way = [&] { stop.request_stop(); };
-  const Decision denied = acquire_all({{total_, ""}, {bucket, ""}}, kForever, stop.get_token());
-  EXPECT_FALSE(denied.allowed);
-  EXPECT_EQ(denied.ended, Ended::kStopped);
-  EXPECT_GT(denied.retry_after, 59min);
-  EXPECT_EQ(denied.delay, 0ns);
-  EXPECT_EQ(total_.peek("").remaining, 2);
-  EXPECT_LE(bucket.peek("").reset_after, 1h);
-}
-
 TEST_F(ClaimsTest, ALateGrantIsReturnedAndWakesTheWaitersOfEachClaim) {
   total_.check("", 2);
   std::stop_source stop;

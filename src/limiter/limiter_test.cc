@@ -123,18 +123,6 @@ TEST_F(LimiterTest, IsToldWhatWouldHaveBeenThrown) {
   EXPECT_FALSE(reserved_);
 }
 
-TEST_F(LimiterTest, IsToldOfNumbersOutOfRange) {
-  Limiter limiter = make_limiter();
-  limiter.async_refund("k", -1, tell());
-  EXPECT_EQ(last().error, "a refund is at least 0, not -1");
-  limiter.async_block("k", nanoseconds(0), tell());
-  EXPECT_EQ(last().error, "a block lasts from 1 to 2305843009213693952 ns, not 0");
-  limiter.async_reserve("k", 1, nanoseconds(-5), keep_it());
-  EXPECT_EQ(last().error, "a patience is at least 0 ns, not -5");
-  EXPECT_EQ(told_.size(), 3U);
-  EXPECT_THAT(inner_->batches, ElementsAre());
-}
-
 TEST_F(LimiterTest, AResetThatIsNotAnsweredIsAnError) {
   answer_later();
   Limiter limiter = make_limiter();
@@ -243,18 +231,6 @@ TEST_F(LimiterTest, ClaimsAndPartsTellWhatEachAnswers) {
   };
   both.async_check_parts("k", -1, fail);
   EXPECT_THROW(std::rethrow_exception(error), std::invalid_argument);
-}
-
-TEST_F(LimiterTest, IsToldOfClaimsThatCannotBeTakenTogether) {
-  answer_later();
-  Limiter limiter = make_limiter();
-  Limiter other = make_limiter();
-  async_check_all({{limiter, "a"}, {other, "a"}}, tell());
-  EXPECT_THAT(last().error, HasSubstr("in different stores"));
-  inner_->answers = ScriptedStore::Answers::kAtOnce;
-  async_check_all({{limiter, "a"}, {limiter, "a"}}, tell());
-  EXPECT_THAT(last().error, HasSubstr("named twice"));
-  EXPECT_EQ(told_.size(), 2U);
 }
 
 TEST_F(LimiterTest, AReservationArrivesWithItsAnswer) {

@@ -284,20 +284,6 @@ TEST_F(ReservedUnitsTest, AreNotReturnedOnceTheyDoNotCountHoweverSlowTheAnswerWa
   }
 }
 
-// The window has ended, and others have used the next one up.
-TEST_F(ReservedUnitsTest, OfAStoppedCallerGoBackToThePartsThatCountThem) {
-  use("token_bucket 1/1h & fixed_window 2/1s anchor=first", 1);
-  come();
-  pass(2s);
-  do_elsewhere(Operation::kCharge, 2);
-  stop_.request_stop();
-  timer_->run();
-  answer();
-  EXPECT_THAT(denied_, ElementsAre(1));
-  EXPECT_LE(peek_parts()[0].reset_after, 3h);
-  EXPECT_EQ(peek_parts()[1].remaining, 0);
-}
-
 TEST_F(ReservedUnitsTest, OfAPolicyAreNotAskedFor) {
   use("token_bucket 1/10s", 1);
   store_->says = [](const Request&) {

@@ -45,30 +45,6 @@ TEST_F(WaitQueuesTest, OnlyTheFirstAsksAndAtOnceAfterARelease) {
   EXPECT_THAT(granted_, ElementsAre(1));
 }
 
-TEST_F(WaitQueuesTest, AreOneForEachKey) {
-  use_permits();
-  come();
-  come({.key = "other"});
-  EXPECT_THAT(asked(), ElementsAre(1, 2));
-  grant(true);
-  release("other");
-  EXPECT_THAT(granted_, ElementsAre(2));
-  queues_->limit_replaced();
-  timer_->run();
-  EXPECT_THAT(granted_, ElementsAre(2, 1));
-}
-
-TEST_F(WaitQueuesTest, ThePermitIsAskedForWhenALeaseEnds) {
-  use_permits();
-  retry_after_ = seconds(7);
-  come();
-  timer_->pass(seconds(7) - nanoseconds(1));
-  EXPECT_THAT(asked(), ElementsAre(1));
-  grant(true);
-  timer_->pass(nanoseconds(1));
-  EXPECT_THAT(granted_, ElementsAre(1));
-}
-
 TEST_F(WaitQueuesTest, AskWithGrowingPausesForWhatOthersShare) {
   use_shared_permits();
   come();
@@ -426,14 +402,6 @@ TEST_F(WaitQueuesTest, ACallerThatIsStoppedBeforeItComesDoesNotAsk) {
   EXPECT_TRUE(queues_->is_empty("k", binding_->bound().limit));
 }
 
-TEST_F(WaitQueuesTest, ALostAnswerIsAnError) {
-  use_permits();
-  store_->lose_all();
-  come();
-  ASSERT_TRUE(outcomes_[1].error);
-  EXPECT_THROW(std::rethrow_exception(outcomes_[1].error), StoreError);
-}
-
 TEST_F(WaitQueuesTest, WhatTheStoreRefusesIsAnError) {
   use_window();
   const AcquireClaim claim{.binding = binding_, .queues = queues_, .key = "k"};
@@ -629,26 +597,6 @@ TEST_F(WaitQueuesTest, ADenialForeverIsForItsCostOnly) {
   timer_->run();
   ASSERT_THAT(denied_, ElementsAre(1, 3));
   EXPECT_EQ(outcomes_[3].decision.retry_after, kSoon) << "the store was not asked about so few";
-}
-
-// Limiters of one name may have limits of different numbers.
-TEST_F(WaitQueuesTest, CallersOfAnotherLimitWaitInAQueueOfTheirOwn) {
-  use_window();
-  retry_after_ = seconds(60);
-  come();
-  come();
-  use("fixed_window 9/1m", LimitBinding::Kind::kUnits);
-  retry_after_ = seconds(30);
-  come({.timeout = seconds(30), .directly = true});
-  EXPECT_EQ(store_->asked.size(), 3U) << "it asks directly, and when it joins its empty queue";
-  EXPECT_THAT(denied_, IsEmpty()) << "it may be granted before those of the other limit";
-  come({.directly = true});
-  EXPECT_EQ(store_->asked.size(), 3U) << "it waits behind that of its limit";
-  grant(true);
-  release();
-  ASSERT_EQ(granted_.size(), 4U);
-  EXPECT_THAT(std::vector(granted_.begin(), granted_.begin() + 2), UnorderedElementsAre(1, 3))
-      << "the first of each asks";
 }
 
 /// Two limiters of one name and numbers, one of which gets another limit.
