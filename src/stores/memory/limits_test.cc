@@ -268,16 +268,5 @@ TEST(Limits, OfAnotherKindTakeThePlacesOfKeysWithNumbersOfTheirOwn) {
   EXPECT_EQ(store.counters().evicted, 0U);
 }
 
-// "b" in "a" is not "a" in "b".
-TEST(Limits, OfTwoNamesHaveTheirOwnKeys) {
-  MemoryStore store(small_store());
-  LimitedKeys a(store, "token_bucket 5/1h", "a");
-  LimitedKeys b(store, "token_bucket 5/1h", "b");
-  a.take("b", kStart, 5);
-  EXPECT_EQ(b.peek("a", kStart).remaining, 5);
-  EXPECT_EQ(b.peek("b", kStart).remaining, 5);
-  EXPECT_EQ(a.peek("a", kStart).remaining, 5);
-}
-
 }  // namespace
 }  // namespace sluice::memory

@@ -192,16 +192,6 @@ TEST(MemoryStore, AKeyWhoseUnitsAreReplacedDoesNotGiveWayToItself) {
   }
 }
 
-TEST(MemoryStore, ReadsItsClockIfNoInstantIsGiven) {
-  MemoryStore store(small_store());
-  LimitedKeys keys(store, "fixed_window 5/1d anchor=first");
-  const Instant before = store.now();
-  keys.take("a", kStoreTime);
-  const auto reset_ns = keys.peek("a", before).reset_after.count();
-  EXPECT_GE(reset_ns, 24 * kHourNs);
-  EXPECT_LE(reset_ns, 24 * kHourNs + (store.now() - before));
-}
-
 /// What a batch has become that the store has completed within submit().
 struct Completed {
   std::vector<bool> allowed;
