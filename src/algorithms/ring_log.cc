@@ -90,7 +90,7 @@ Step<RingChange> ring_take(const RingLimit& params, const Ring& ring, const Call
   if (call.cost > params.limit - counted.used()) {
     return {refuse(params, ring, counted, call), {}};
   }
-  return add(params, ring, counted, {call.now, call.cost}, stamp_ns);
+  return add(params, ring, counted, call, stamp_ns);
 }
 
 Step<RingChange> ring_charge(const RingLimit& params, const Ring& ring, const Call& call,

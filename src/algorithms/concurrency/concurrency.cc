@@ -44,6 +44,18 @@ std::uint32_t place_of(PermitList permits, std::uint32_t expired, PermitId id) {
   return PermitChange::kNone;
 }
 
+// Puts `added`, which may be no permit, in the place of the call's permit, if that is held.
+Step<PermitChange> replace(const Concurrency::Params& params, PermitList permits, const Call& call,
+                           const PermitEntry& added) {
+  PermitChange change{.expired = expired_at(permits, call.now), .added = {}};
+  change.gone = place_of(permits, change.expired, call.permit);
+  const bool held = change.gone != PermitChange::kNone;
+  if (held) change.added = added;
+  Step<PermitChange> result = step(params, permits, change, held, call);
+  if (!held) result.decision.retry_after = kNever;
+  return result;
+}
+
 }  // namespace
 
 Decision Concurrency::answer(const Params& params, const Held& held, bool allowed,
@@ -69,23 +81,12 @@ Step<PermitChange> Concurrency::take(const Params& params, const State& state, c
 }
 
 Step<PermitChange> Concurrency::renew(const Params& params, const State& state, const Call& call) {
-  PermitChange change{.expired = expired_at(state, call.now), .added = {}};
-  change.gone = place_of(state, change.expired, call.permit);
-  const bool held = change.gone != PermitChange::kNone;
-  if (held) change.added = {call.now + params.lease_ns, call.permit};
-  Step<PermitChange> result = step(params, state, change, held, call);
-  if (!held) result.decision.retry_after = kNever;
-  return result;
+  return replace(params, state, call, {call.now + params.lease_ns, call.permit});
 }
 
 Step<PermitChange> Concurrency::release(const Params& params, const State& state,
                                         const Call& call) {
-  PermitChange change{.expired = expired_at(state, call.now), .added = {}};
-  change.gone = place_of(state, change.expired, call.permit);
-  const bool held = change.gone != PermitChange::kNone;
-  Step<PermitChange> result = step(params, state, change, held, call);
-  if (!held) result.decision.retry_after = kNever;
-  return result;
+  return replace(params, state, call, {});
 }
 
 Concurrency::Params Concurrency::define(PartSyntax& syntax) {
