@@ -55,7 +55,7 @@ class TimerQueue {
   virtual void wait_begins() {}
   virtual void wait_ends() {}
 
-  /// Runs the task after the tasks that are due now.
+  /// Runs the task after those that are due now, but before those of at_end_of().
   void post(Task task) { at(now(), std::move(task)); }
 
   /// now() + wait, at most kEndOfTime. REQUIRES: wait >= 0.
