@@ -125,7 +125,9 @@ TEST_F(AuthTest, MakesTheKeyFromTheRequest) {
       "X-Original-Method: PUT\r\nX-Original-Host: h\r\nX-Original-URL: https://h/p?q=1\r\n";
   EXPECT_EQ(key_of("/auth?limit=api&key={method}{host}{path}{query:q}", original), "PUTh/p1");
   EXPECT_EQ(key_of("/auth?limit=api&key={host}", "X-Original-URL: https://H:80/p\r\n"), "h");
-  EXPECT_EQ(key_of("/auth?limit=api&key={host}", "X-Original-URL: /http://h/p\r\n"), "localhost");
+  for (const std::string name : {"X-Original-URL: /", "X-Original-Uri: ", "X-Forwarded-Uri: "}) {
+    EXPECT_EQ(key_of("/auth?limit=api&key={host}", name + "http://h/p\r\n"), "localhost") << name;
+  }
   EXPECT_EQ(key_of("/auth?limit=api&key={host}{path}{query:q}",
                    "X-Forwarded-Host: Shop.example.:8000\r\nX-Forwarded-Uri: //x/../%61?q=B\r\n"),
             "shop.example/aB");

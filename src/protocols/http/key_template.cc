@@ -78,11 +78,12 @@ std::string_view OriginalRequest::uri() const {
   return uri.empty() ? context_.message.target : uri;
 }
 
-// nginx is often told to send $scheme://$http_host$request_uri as X-Original-URL, and no host.
+// nginx is often told to send $scheme://$http_host$request_uri as X-Original-URL, and no host. A
+// URI that is a whole URL may be as the client has sent it, with any authority.
 std::string_view OriginalRequest::host() const {
   const std::string_view host = forwarded("X-Forwarded-Host", "X-Original-Host");
   if (!host.empty()) return host;
-  const std::string_view authority = authority_of(uri());
+  const std::string_view authority = authority_of(forwarded({}, "X-Original-URL"));
   return authority.empty() ? context_.message.host : authority;
 }
 

@@ -29,8 +29,8 @@ std::optional<TemplateMistake> find_mistake(std::string_view key_template);
 
 /// The request that a proxy asks about: from X-Forwarded-Method, -Host, -Uri and -For, if a trusted
 /// proxy sent them; without any of the first three, from X-Original-Method, -Host and -Uri (or
-/// -URL). If no header names the host, it is that of a whole URL in one of them. What no header
-/// says is that of this request itself.
+/// -URL, which then also tells the host if it is a whole URL). What no header says is that of this
+/// request itself.
 class OriginalRequest {
  public:
   /// `target` is the original target if it is a part of this request's target, otherwise empty.
