@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -221,14 +220,6 @@ TEST(MemoryStore, CompletesASubmittedBatchAtOnce) {
       submit(store, {keys.request("b"), keys.request("a")}, Batch::Mode::kTogether);
   EXPECT_THAT(together.allowed, ElementsAre(false)) << "one answer to both";
   EXPECT_EQ(keys.peek("b", kStart).remaining, 2);
-}
-
-TEST(MemoryStore, RefusesABatchThatCannotBeTakenTogether) {
-  MemoryStore store(small_store());
-  LimitedKeys keys(store, "token_bucket 2/1h");
-  const std::vector<Request> twice(2, keys.request("a"));
-  EXPECT_THROW(submit(store, twice, Batch::Mode::kTogether), std::invalid_argument);
-  EXPECT_EQ(keys.peek("a", kStart).remaining, 2);
 }
 
 // Without room it loses no key in virtual time.

@@ -9,24 +9,6 @@
 namespace sluice::memory {
 namespace {
 
-TEST(Charge, OfZeroUnitsChangesNothing) {
-  MemoryStore store(small_store());
-  LimitedKeys keys(store, "fixed_window 5/1h anchor=first");
-  EXPECT_EQ(keys.charge("a", kStart, 0).remaining, 5);
-  EXPECT_EQ(store.table().size(), 0U);
-}
-
-TEST(Block, OfAKeyWithOtherNumbers) {
-  MemoryStore store(small_store());
-  const LimitedKeys opened(store, varying("token_bucket 1/1h"));
-  LimitedKeys keys(store, varying("token_bucket 400/1h"));
-  keys.block("fresh", kStart, kSecondNs);
-  EXPECT_EQ(keys.take("fresh", kStart + kSecondNs, 3).remaining, 397);
-  keys.block("fresh", kStart + kSecondNs, kSecondNs);
-  EXPECT_EQ(keys.charge("fresh", kStart + kSecondNs).remaining, 0);
-  EXPECT_EQ(keys.take("fresh", kStart + 2 * kSecondNs).remaining, 395);
-}
-
 TEST(Block, IsFreedWithTheKey) {
   MemoryStore store(small_store());
   {

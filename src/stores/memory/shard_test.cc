@@ -205,42 +205,6 @@ TEST(Shard, TakesAtMost30BytesAKeyWhileItGrows) {
   }
 }
 
-TEST(Shard, CandidatesAreThoseOfTheFirstFourLinesFromHome) {
-  LoneShard lone;
-  for (Tag tag = 1; tag <= 60; ++tag) lone.add(Tag{0xFFFF'FFFF} << 32 | tag, tag);
-  std::set<Tag> candidates;
-  lone.shard.visit_candidates(Tag{0xFFFF'FFFF} << 32 | 61, [&](const Slot& slot) {
-    EXPECT_EQ(slot.tag & 0xFFFF'FFFF, slot.cell);
-    EXPECT_TRUE(candidates.insert(slot.tag).second) << "visited twice";
-    return true;
-  });
-  EXPECT_EQ(candidates.size(), 16U);
-
-  LoneShard one_line;
-  one_line.add(1, 1);
-  int visits = 0;
-  one_line.shard.visit_candidates(2, [&](const Slot&) { return ++visits > 0; });
-  EXPECT_EQ(visits, 1);
-}
-
-TEST(Shard, IfTheFirstLinesAreEmptyCandidatesAreThoseOfTheNextLineWithKeys) {
-  LoneShard lone;
-  while (lone.shard.line_count() < 100) ASSERT_TRUE(lone.shard.grow(lone.budget));
-  lone.add(Tag{0x4000'0000} << 32, 1);
-  lone.add(Tag{0x8000'0000} << 32, 2);
-  std::vector<Cell> candidates;
-  lone.shard.visit_candidates(Tag{0xF000'0000} << 32, [&](const Slot& slot) {
-    candidates.push_back(slot.cell);
-    return true;
-  });
-  EXPECT_EQ(candidates, std::vector<Cell>{1});
-  LoneShard empty;
-  empty.shard.visit_candidates(1, [](const Slot&) {
-    ADD_FAILURE();
-    return true;
-  });
-}
-
 TEST(Shard, CandidatesAreSoughtUntilThereAreEnough) {
   LoneShard lone;
   for (Tag tag = 1; tag <= 4'000; ++tag) lone.add(tag * 0x9E37'79B9'7F4A'7C15, tag);

@@ -14,23 +14,6 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-// They share one lock, and their shard grows and sweeps while they are admitted.
-TEST(Together, TakesFromKeysOfOneShard) {
-  MemoryStore store(small_store());
-  LimitedKeys keys(store, "sliding_log 100/1h");
-  const Shard* shard = place_of(store, keys, "key0").shard;
-  std::vector<std::string> names;
-  for (std::uint64_t i = 0; names.size() < kMaxTogether; ++i) {
-    if (place_of(store, keys, key_name(i)).shard == shard) names.push_back(key_name(i));
-  }
-  std::vector<Request> requests;
-  for (const auto& name : names) requests.push_back(keys.request(name));
-  for (int i = 1; i <= 20; ++i) {
-    ASSERT_TRUE(store.decide_all(requests, kStart + i).allowed);
-    for (const auto& name : names) ASSERT_EQ(keys.peek(name, kStart + i).remaining, 100 - i);
-  }
-}
-
 // All are denied, or the store may admit the one that has no room without recording it.
 TEST(Together, IfOneHasNoRoomItIsNotRecorded) {
   for (const bool allow : {false, true}) {
