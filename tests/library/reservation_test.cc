@@ -140,6 +140,15 @@ TEST(Reservation, OutlivesItsLimiter) {
   EXPECT_EQ(other.peek("a").remaining, 9);
 }
 
+TEST(Reservation, IsSettledByTheNumbersThatGaveIt) {
+  Limiter limiter(open_store("memory:"), Limit("token_bucket 10/1w", "budget"));
+  Reservation reservation = limiter.reserve("a", 4);
+  limiter.set_limit(Limit("token_bucket 20/1w", "budget"));
+  EXPECT_EQ(limiter.peek("a").remaining, 12);
+  reservation.cancel();
+  EXPECT_EQ(limiter.peek("a").remaining, 20);
+}
+
 TEST(Reservation, ReturnsNothingIfTheKeysHaveStartedFreshSince) {
   Limiter limiter(open_store("memory:"), Limit("token_bucket 10/1w", "budget"));
   Reservation reservation = limiter.reserve("a", 4);

@@ -70,11 +70,16 @@ TEST(Reservation, LeavesWhatCountsUnderALimitOfAnotherKind) {
     Limiter limiter(open_store(url + "?deadline=5s"), Limit("token_bucket 10/1w", "budget"));
     Reservation exceeded = limiter.reserve("a", 4);
     Reservation returned = limiter.reserve("a", 4);
+    Reservation forgotten = limiter.reserve("a", 2);
     limiter.set_limit(Limit("sliding_log 7/1w", "budget"));
     limiter.check("a", 3);
     EXPECT_EQ(exceeded.commit(6).remaining, 2) << url;
     returned.cancel();
     EXPECT_EQ(limiter.peek("a").remaining, 2) << url;
+    limiter.set_limit(Limit("token_bucket 10/1w", "budget"));
+    limiter.check("a", 3);
+    forgotten.cancel();
+    EXPECT_EQ(limiter.peek("a").remaining, 7) << url;
   }
 }
 
