@@ -27,6 +27,14 @@ bool is_one_file(int a, int b) {
          one.st_dev == two.st_dev && one.st_ino == two.st_ino;
 }
 
+/// Whether the path still leads to the open file, and no other process has written into that.
+bool is_as_made(int descriptor, const std::string& path) {
+  struct stat open {};
+  struct stat there {};
+  return fstat(descriptor, &open) == 0 && open.st_size == 0 && lstat(path.c_str(), &there) == 0 &&
+         open.st_dev == there.st_dev && open.st_ino == there.st_ino;
+}
+
 }  // namespace
 
 OutputFile::OutputFile(int descriptor, std::string contents, std::string name, bool is_standard,
@@ -38,8 +46,8 @@ OutputFile::OutputFile(int descriptor, std::string contents, std::string name, b
       made_(std::move(made)) {}
 
 OutputFile::~OutputFile() {
+  if (!made_.empty() && is_as_made(descriptor_, made_)) unlink(made_.c_str());
   close(descriptor_);
-  if (!made_.empty()) unlink(made_.c_str());
 }
 
 void OutputFile::write(std::string_view text) {

@@ -18,7 +18,7 @@ class OutputFile {
   OutputFile(int descriptor, std::string contents, std::string name, bool is_standard = false,
              std::string made = {});
   /// Removes the file if opening has made it and clear() was not called: a call that is refused
-  /// leaves none.
+  /// leaves none. What another process has written at this path stays.
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "replay/output_file.h"
 #include "replay/time_order.h"
 #include "replay/timeline.h"
 #include "servers/temporary_folder.h"
@@ -491,6 +492,20 @@ TEST_F(Replay, ThePageAndTheDecisionsMustBeTwoFilesUnderAnyNames) {
   expect_refused(directory_.path("target"), directory_.path("target"));
   choice.decisions = "-";
   expect_refused("-", "standard output");
+}
+
+TEST_F(Replay, ARefusedCallLeavesWhatAnotherProgramHasWritten) {
+  const std::string path = directory_.path("new");
+  const auto make = [&] { return open_output("--html", "the page", path, {}); };
+  auto file = make();
+  directory_.write("new", "of another");
+  file.reset();
+  EXPECT_EQ(directory_.read("new"), "of another");
+  std::filesystem::remove(path);
+  file = make();
+  std::filesystem::rename(directory_.write("other", ""), path);
+  file.reset();
+  EXPECT_TRUE(std::filesystem::exists(path));
 }
 
 }  // namespace
