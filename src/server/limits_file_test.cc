@@ -1,5 +1,6 @@
 #include "server/limits_file.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -172,8 +173,14 @@ TEST(LimitsFileTest, SaysWhereYamlIsBroken) {
   EXPECT_TRUE(fault("limits: {login: \n").find(": this is not YAML: ") != std::string::npos);
   EXPECT_TRUE(fault("limits: " + std::string(5000, '[')).find("nested too deeply") !=
               std::string::npos);
-  const std::string half("limits: {}\n\0\0", 13);  // As a file system may leave it.
-  EXPECT_EQ(fault(half), "f.yaml:2:3: this is not YAML: a byte is zero: was it written whole?");
+  // As a file system may leave it.
+  for (const std::string end : {"", "\n ", "\n#"}) {
+    const std::string half = "limits: {}" + end + '\0';
+    EXPECT_EQ(place(half), end.empty() ? "1:11" : "2:2");
+    EXPECT_THAT(fault(half), testing::HasSubstr(": a byte is zero: was it written whole"));
+  }
+  const std::string wide("\xFF\xFEl\0:\0", 6);  // In UTF-16.
+  EXPECT_THAT(fault(wide), testing::Not(testing::HasSubstr("zero")));
   EXPECT_EQ(place("limits:\n  a: \"x").substr(0, 2), "2:");
   EXPECT_EQ(place("limits: *nobody"), "1:9");
 }

@@ -19,13 +19,16 @@
 namespace sluice {
 namespace {
 
-/// yaml-cpp's message, with what it most often means if it does not say so.
-std::string explained(std::string message) {
-  // yaml-cpp takes a zero byte for a character behind a backslash.
-  if (message.find('\0') != std::string::npos) return "a byte is zero: was it written whole?";
-  if (message == "bad file") return message + " (its values are nested too deeply)";
-  if (message != "illegal map value") return message;
-  return message + " (tabs cannot indent, and a value that ends with a colon needs quotes)";
+/// What yaml-cpp most often means by messages that do not say it.
+std::string hint_for(const std::string& message) {
+  if (message == "bad file") return " (its values are nested too deeply)";
+  if (message != "illegal map value") return "";
+  return " (tabs cannot indent, and a value that ends with a colon needs quotes)";
+}
+
+/// Whether a byte order mark says that the text is UTF-16 or UTF-32, which has zero bytes.
+bool is_wide(std::string_view text) {
+  return text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF");
 }
 
 /// Keeps only where each document and its last scalar start.
@@ -106,16 +109,29 @@ YamlFile::YamlFile(std::string text, std::string path)
     : text_(std::move(text)), path_(std::move(path)) {
   // A byte order mark, which counts in no column.
   if (text_.starts_with("\xEF\xBB\xBF")) text_.erase(0, 3);
+  if (!is_wide(text_)) refuse_zeros();
   // The first document. On some input yaml-cpp finds empty documents without end, so they must
   // never be read until there are no more.
   try {
     root_ = YAML::Load(text_);
   } catch (const YAML::Exception& error) {
-    fail_at(error.mark, "this is not YAML: " + explained(error.msg));
+    fail_at(error.mark, "this is not YAML: " + error.msg + hint_for(error.msg));
   }
   if (root_.IsNull()) fail(root_, "the file is empty");
   if (!root_.IsMap()) fail(root_, "the file must be a map, with 'limits:' for example");
   check_documents();
+}
+
+// Refuses zero bytes: a file that was not written whole may have them in the place of its end.
+// yaml-cpp takes them for a part of a comment, or for backslashes.
+void YamlFile::refuse_zeros() const {
+  const std::size_t zero = text_.find('\0');
+  if (zero == std::string::npos) return;
+  const auto before = std::string_view(text_).substr(0, zero);
+  YAML::Mark mark;
+  mark.line = static_cast<int>(std::ranges::count(before, '\n'));
+  mark.column = static_cast<int>(zero - (before.rfind('\n') + 1));  // rfind() may be npos.
+  fail_at(mark, "this is not YAML: a byte is zero: was it written whole, and as UTF-8?");
 }
 
 // Refuses a second document, and a quote that the end of the file closes, which yaml-cpp accepts.

@@ -68,6 +68,7 @@ class YamlFile {
 
  private:
   [[noreturn]] void fail_at(const YAML::Mark& mark, const std::string& sentence) const;
+  void refuse_zeros() const;
   void check_documents() const;
   std::size_t line_begin(int line) const;
   std::size_t offset_of(const YAML::Mark& mark) const;
