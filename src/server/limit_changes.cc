@@ -61,7 +61,7 @@ std::string limit_changes(const std::vector<NamedLimit>& before,
   std::string line;
   append(line, "added", added);
   append(line, "changed", changed);
-  append(line, "changed with all keys fresh", fresh);
+  append(line, "changed with fresh keys", fresh);
   append(line, "removed", removed);
   return line.empty() ? "the named limits are the same" : line;
 }

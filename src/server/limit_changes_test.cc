@@ -43,7 +43,7 @@ TEST(LimitChangesTest, ComparesAllThatTheFileSays) {
 TEST(LimitChangesTest, NamesThoseWhoseKeysStartFresh) {
   const std::string before = "a: sliding_log 5/1m, b: fixed_window 5/1m, c: token_bucket 5/1m";
   EXPECT_EQ(changes(before, "a: sliding_log 6/1m, b: fixed_window 5/2m, c: sliding_log 5/1m"),
-            "limits: 1 changed (a), 2 changed with all keys fresh (b, c)");
+            "limits: 1 changed (a), 2 changed with fresh keys (b, c)");
 }
 
 }  // namespace
