@@ -204,7 +204,8 @@ std::vector<Service> Server::Parts::services_of(const std::vector<Listening>& se
       ++counters.handshake_failures;
       if (why.empty()) return;  // Balancers connect and leave, to see that the server is there.
       warn_at_times(next->tls_failed, log, "tls_failed",
-                    "a client at " + peer + " and the server do not agree on TLS: " + why);
+                    (peer == "unix:" ? "a client of this machine" : "a client at " + peer) +
+                        " and the server do not agree on TLS: " + why);
     };
     const auto on_accept_failure = [shared = context, &counters = context->protocol(protocol->name),
                                     log = log, next = next_warnings](const std::string& why) {
