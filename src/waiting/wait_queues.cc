@@ -307,7 +307,7 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
     if (waiter->denied && (is_first || !denied_)) denied_ = waiter->denied;
     if (is_first && !asking_) {
       // Since its denial a permit or units may have been returned while the queue was empty.
-      next_ask_ = soonest(*waiter);
+      next_ask_ = timer_->now();
     } else if (!waiter->request().is_for_permit() && !asking_ && denied_ && next_chance() > until) {
       return deny(waiter, Ended::kAnswered);
     }
@@ -354,7 +354,7 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
     if (asking_) {
       released_meanwhile_ = true;
     } else if (!waiters_.empty()) {
-      next_ask_ = soonest(*waiters_.front());
+      next_ask_ = timer_->now();
       serve();
     }
   }
@@ -374,13 +374,11 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
     if (asking_.get() != &waiter) leave(waiter, Ended::kTimedOut);
   }
 
-  // When the first may ask: now, or after this process's backoff, but before its timeout is over.
-  TimePoint soonest(const Waiter& first) const {
-    const AcquireRequest& request = first.request();
-    const TimePoint now = timer_->now();
-    if (!request.is_for_permit()) return now;
-    return std::max(
-        now, std::min(request.until, queues_.fairness().backs_off_until(request.claim().key)));
+  // When the first asks: after this process's backoff, but before its timeout is over.
+  TimePoint next_ask_of(const AcquireRequest& first) const {
+    if (!first.is_for_permit()) return next_ask_;
+    const TimePoint until = queues_.fairness().backs_off_until(first.claim().key);
+    return std::max(next_ask_, std::min(first.until, until));
   }
 
   // Lets the first waiter ask the store now, or sets a timer for its next attempt.
@@ -390,7 +388,8 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
     const auto self = shared_from_this();
     if (std::exchange(is_replaced_, false)) move_replaced();
     if (waiters_.empty()) return;
-    if (next_ask_ <= timer_->now()) {
+    const TimePoint next = next_ask_of(waiters_.front()->request());
+    if (next <= timer_->now()) {
       released_meanwhile_ = false;
       asking_ = waiters_.front();
       const auto asking = asking_;
@@ -398,8 +397,8 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
         self->settle();
         self->serve();
       });
-    } else if (next_ask_ < TimerQueue::kEndOfTime) {
-      ask_timer_ = timer_->at(next_ask_, [weak = weak_from_this()] {
+    } else if (next < TimerQueue::kEndOfTime) {
+      ask_timer_ = timer_->at(next, [weak = weak_from_this()] {
         const auto queue = weak.lock();
         if (!queue) return;
         queue->ask_timer_.reset();
@@ -426,11 +425,11 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
   // The store has answered the waiter that asked.
   void settle() {
     const auto waiter = std::exchange(asking_, nullptr);
-    next_ask_ = soonest(*waiter);
+    const TimePoint now = timer_->now();
+    next_ask_ = now;
     if (waiter->is_done()) return;
     const AcquireRequest& request = waiter->request();
     const AcquireOutcome& outcome = waiter->outcome();
-    const TimePoint now = timer_->now();
     if (outcome.error || outcome.decision.allowed) {
       pauses_.granted(now);
       remove(waiter);
@@ -525,7 +524,7 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
     const bool was_first = waiter->place == waiters_.begin();
     waiters_.erase(waiter->place);
     if (was_first && !waiters_.empty() && !waiter->request().is_for_permit()) {
-      next_ask_ = soonest(*waiters_.front());  // The next one may want less.
+      next_ask_ = timer_->now();  // The next one may want less.
     }
     const auto self = std::move(waiter->queue);
     if (waiter->timeout) timer_->cancel(*std::exchange(waiter->timeout, std::nullopt));
@@ -543,7 +542,7 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
   std::shared_ptr<Waiter> asking_;   // The first, or one that has left in the meantime.
   bool released_meanwhile_ = false;  // While it was asking.
   bool is_replaced_ = false;         // A limit was replaced, and its callers are still here.
-  TimePoint next_ask_;               // When the first asks next, if it is not asking.
+  TimePoint next_ask_;               // When the first asks next, but for a backoff.
   std::optional<TimerQueue::Timer> ask_timer_;
   AskPauses pauses_;
   std::optional<LastDenial> denied_;  // The last denial of the first.

@@ -249,6 +249,20 @@ TEST_F(BackoffTest, ACallerThatHasNoTimeForItAsksDirectly) {
   EXPECT_EQ(store_->pending(), 2U);
 }
 
+TEST_F(BackoffTest, IsNotEndedByACallerThatHasNoTimeForIt) {
+  use_shared_permits();
+  come({.timeout = seconds(2) + milliseconds(50)});
+  come();
+  pass_permits_on(seconds(2));
+  grant(false);
+  timer_->pass(milliseconds(50));
+  answer_all();
+  EXPECT_THAT(denied_, ElementsAre(1));
+  EXPECT_EQ(store_->pending(), 0U);
+  timer_->pass(milliseconds(50));
+  EXPECT_EQ(store_->pending(), 1U);
+}
+
 /// Runs at once what is due, before at() returns, as another thread may.
 class HastyTimerQueue final : public TimerQueue {
  public:
