@@ -360,7 +360,8 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
   }
 
   /// A limiter's limit was replaced: its callers go to the queue of the new one, in their order.
-  /// If the first asks, they go when it is answered.
+  /// If the first asks, they go when it is answered. Not called for a caller that came while the
+  /// limit was being replaced, and finds no other in the queue: it asks, and then goes, too.
   void limit_replaced() {
     is_replaced_ = true;
     released();
@@ -435,7 +436,10 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
       remove(waiter);
       return waiter->take(outcome);
     }
-    if (!waits_here(*waiter)) return;  // By its former limit: it asks under the new one.
+    if (!waits_here(*waiter)) {  // By its former limit: it asks under the new one.
+      is_replaced_ = true;  // limit_replaced() may not have been called yet, and perhaps never is.
+      return;
+    }
     const bool is_late = now >= request.until;
     const bool may_wait = !is_late && can_wait(request, outcome, now);
     const Ended ended = is_late ? Ended::kTimedOut : Ended::kAnswered;

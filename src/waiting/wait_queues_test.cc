@@ -690,6 +690,20 @@ TEST_F(ReplacedLimitTest, NoCallerOvertakesOneThatIsAnsweredBeforeItsQueueIsTold
   EXPECT_THAT(granted_, ElementsAre(1, 2, 3));
 }
 
+// It may have come so lately that the thread which replaces the limit does not see its queue.
+TEST_F(ReplacedLimitTest, ACallerWhoseQueueIsNeverToldGoesToo) {
+  use_shared_permits();
+  come({.timeout = seconds(1)});
+  binding_->set_limit(Limit("concurrency 2 lease=60s", "limit"));
+  answer();
+  EXPECT_FALSE(queues_->is_empty("k", binding_->bound().limit));
+  answer();
+  EXPECT_EQ(store_->pending(), 0U) << "it waits";
+  timer_->pass(seconds(1));
+  answer();
+  EXPECT_THAT(denied_, ElementsAre(1));
+}
+
 TEST_F(ReplacedLimitTest, ACallerThatAsksMeanwhileGoesWhenItIsAnswered) {
   use_two_limiters();
   answer_later();
