@@ -67,7 +67,8 @@ void LastAnswers::ToldEntry::tell(const AnyPart& part, const Decision& decision,
             .used = std::max<std::int64_t>(0, decision.limit - decision.remaining),
             .reset_at = saturated_sum(at, decision.reset_after.count())};
   const auto strictness = [](const Told& one) { return std::pair(one.used, one.reset_at); };
-  if (told.at > newer_than && strictness(told) >= strictness(next)) return;
+  const bool may_be_newer = told.at > newer_than && told.reset_at > at;
+  if (may_be_newer && strictness(told) >= strictness(next)) return;
   // Where nothing remains more may be used: another limit of this name may be larger. (Of a bucket
   // reset_at says how much. After a reset by another process this is too much.)
   const bool may_be_more = decision.remaining == 0 && !is_bucket(part) && told.reset_at > at;

@@ -76,7 +76,8 @@ class LastAnswers {
   /// not, only what the binding part told is known. Only the answer to a request that was sent
   /// after the last note_block() tells that the key is not blocked. The answer is newer than those
   /// that arrived until `newer_than`. If another one has arrived since, either may be the newer
-  /// one: then the stricter is kept, and this one ends no denial.
+  /// one: then the stricter is kept, unless nothing of it counts any more, and this one ends no
+  /// denial.
   void record(const KeyName& name, const Request& request, const Decision& told,
               std::optional<Instant> sent, Instant at, Instant newer_than = kMaxInt64);
 

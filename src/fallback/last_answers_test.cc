@@ -239,6 +239,20 @@ TEST_F(LastAnswersTest, ACostThatSomePartNeverAdmitsIsAskedFor) {
   EXPECT_FALSE(find({.cost = 6}));
 }
 
+// The key would be taken for fresh.
+TEST_F(LastAnswersTest, WhatCountsNoLongerIsNotKeptAsTheStricter) {
+  const auto tell_used = [&](std::int64_t used, nanoseconds reset_after, Instant at) {
+    answers_.record(
+        kName, request({}),
+        {.allowed = true, .limit = 10, .remaining = 10 - used, .reset_after = reset_after}, kStart,
+        at, kStart);
+    return answers_.take_new(kName, 1)[0];
+  };
+  EXPECT_EQ(tell_used(8, nanoseconds(10), kStart + 5)->used, 8);
+  EXPECT_FALSE(tell_used(3, nanoseconds(500), kStart + 14));
+  EXPECT_EQ(tell_used(3, nanoseconds(500), kStart + 15)->used, 3);
+}
+
 TEST_F(LastAnswersTest, KeepsOnlyDenialsWhereToldSo) {
   LastAnswers answers({.keeps = LastAnswers::Keeps::kDenials, .most_bytes = kOptions.most_bytes});
   answers.record(kName, request({}), {.allowed = true, .limit = 10}, kStart, kStart);
