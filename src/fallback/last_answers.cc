@@ -26,11 +26,11 @@ std::uint32_t numbers_hash(const Request& request) {
   return static_cast<std::uint32_t>(XXH3_64bits(expression.data(), expression.size()));
 }
 
-// Whether some part cannot hold so many units: then the wait may have no end.
+// Whether some part never admits so many units: then the wait has no end.
 bool is_above_a_part(const Request& request) {
   return request.operation == Operation::kTake &&
          std::ranges::any_of(request.limit->parts, [&](const AnyPart& part) {
-           return request.cost > numbers_of(part).quota;
+           return request.cost > numbers_of(part).quota && !borrows(part);
          });
 }
 

@@ -239,6 +239,15 @@ TEST_F(LastAnswersTest, ACostThatSomePartNeverAdmitsIsAskedFor) {
   EXPECT_FALSE(find({.cost = 6}));
 }
 
+// Its wait is that of a single unit. So a block, too, is known while the store is lost.
+TEST_F(LastAnswersTest, ACostThatABucketLendsIsDeniedAgain) {
+  const Limit lends("token_bucket 5/10s borrow=yes & fixed_window 40/1h");
+  limit_ = &lends;
+  tell({}, {.limit = 5, .retry_after = nanoseconds(100)});
+  EXPECT_TRUE(find({.cost = 40}));
+  EXPECT_FALSE(find({.cost = 41}));
+}
+
 // The key would be taken for fresh.
 TEST_F(LastAnswersTest, WhatCountsNoLongerIsNotKeptAsTheStricter) {
   const auto tell_used = [&](std::int64_t used, nanoseconds reset_after, Instant at) {
@@ -316,7 +325,8 @@ RC_GTEST_PROP(LastAnswers, NeverDeniesWhatTheStoreWouldAdmit, ()) {
   const Limit limit(*rc::gen::element<std::string>(
       "token_bucket 10/1us", "leaky_bucket 10/1us queue=4", "fixed_window 10/1us",
       "sliding_log 10/1us", "sliding_window 10/1us", "sliding_counter 10/1us",
-      "token_bucket 10/1us borrow=yes", "token_bucket 10/1us & fixed_window 20/5us"));
+      "token_bucket 10/1us borrow=yes", "token_bucket 10/1us & fixed_window 20/5us",
+      "token_bucket 5/1us borrow=yes & fixed_window 11/5us"));
   MemoryStore store;
   LastAnswers answers(kOptions);
   const auto space = store.open_space(limit.definition());
