@@ -617,6 +617,8 @@ TEST_F(NoWaitTest, AStoppedCallerReturnsUnitsToTheClaimsThatCountThem) {
     const Decision denied =
         acquire_all({{window, "k", 2}, {bucket, "k"}}, kForever, stop.get_token());
     EXPECT_EQ(denied.ended, Ended::kStopped);
+    EXPECT_EQ(denied.delay, seconds(0));
+    EXPECT_EQ(denied.retry_after, hours(1) - seconds(2));
   });
   clock_.await_waiting(1);
   clock_.advance(seconds(2));
