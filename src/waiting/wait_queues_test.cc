@@ -416,6 +416,14 @@ TEST_F(WaitQueuesTest, ACallerThatIsStoppedBeforeItComesDoesNotAsk) {
   EXPECT_TRUE(queues_->is_empty("k", binding_->bound().limit));
 }
 
+TEST_F(WaitQueuesTest, ALostAnswerIsAnError) {
+  use_permits();
+  store_->lose_all();
+  come();
+  ASSERT_TRUE(outcomes_[1].error);
+  EXPECT_THROW(std::rethrow_exception(outcomes_[1].error), StoreError);
+}
+
 TEST_F(WaitQueuesTest, WhatTheStoreRefusesIsAnError) {
   use_window();
   const AcquireClaim claim{.binding = binding_, .queues = queues_, .key = "k"};
