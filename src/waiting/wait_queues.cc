@@ -336,7 +336,8 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
   /// The key was blocked: all that wait are denied.
   void blocked(const Decision& block) {
     while (!waiters_.empty()) {
-      deny_blocked(waiters_.front(), waiters_.front()->request().waits_for, block);
+      const auto waiter = waiters_.front();
+      deny_blocked(waiter, waiter->request().waits_for, block);
     }
     serve();
   }
@@ -409,7 +410,7 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
   }
 
   // Denied for as long as the block, or as the last denial here.
-  void deny_blocked(std::shared_ptr<Waiter> waiter, std::size_t claim, Decision block) {
+  void deny_blocked(const std::shared_ptr<Waiter>& waiter, std::size_t claim, Decision block) {
     const TimePoint now = timer_->now();
     const nanoseconds left = denied_ ? next_chance() - now : nanoseconds(0);
     remove(waiter);
