@@ -36,6 +36,19 @@ void resolve_dots(std::size_t begin, std::size_t segment, std::string& output) {
   output.resize(segment);
 }
 
+struct Authority {
+  std::size_t begin = 0;
+  std::size_t end = 0;  // There the path begins.
+};
+
+// Where the authority of a whole URL stands in the target; in a path, nowhere.
+Authority find_authority(std::string_view target) {
+  const std::size_t scheme = target.starts_with('/') ? target.npos : target.find("://");
+  if (scheme == target.npos) return {};
+  const std::size_t begin = scheme + 3;
+  return {begin, std::min(target.find_first_of("/?#", begin), target.size())};
+}
+
 }  // namespace
 
 void append_normal_host(std::string_view authority, std::string& output) {
@@ -46,17 +59,12 @@ void append_normal_host(std::string_view authority, std::string& output) {
 }
 
 std::string_view authority_of(std::string_view target) {
-  const std::size_t scheme = target.starts_with('/') ? target.npos : target.find("://");
-  if (scheme == target.npos) return {};
-  target.remove_prefix(scheme + 3);
-  return target.substr(0, target.find_first_of("/?#"));
+  const Authority authority = find_authority(target);
+  return target.substr(authority.begin, authority.end - authority.begin);
 }
 
 void append_normal_path(std::string_view target, std::string& output) {
-  const std::string_view authority = authority_of(target);
-  if (authority.data() != nullptr) {  // It may be empty: file:///a.
-    target.remove_prefix(static_cast<std::size_t>(authority.end() - target.begin()));
-  }
+  target.remove_prefix(find_authority(target).end);
   std::string_view path = target.substr(0, target.find_first_of("?#"));
   if (!path.empty() && path[0] != '/') {
     output += path;
