@@ -9,6 +9,8 @@
 #include <exception>
 #include <utility>
 
+#include "net/endpoint.h"
+
 namespace sluice {
 namespace {
 
@@ -60,21 +62,24 @@ void AcceptedConnection::start() {
 }
 
 void AcceptedConnection::make_handler() {
-  const bool is_unix = service_->address.family == Address::Family::kUnix;
-  handler_ = service_->make_handler(
-      {.thread = group_.thread,
-       .wake = make_wake(),
-       .peer = peer(),
-       .peer_port = is_unix ? std::uint16_t{0} : tcp_endpoint(socket_.remote_endpoint()).port(),
-       .is_loopback = !is_unix && service_->address.is_local(),
-       .certificate = tls_ ? tls_->subject() : std::string()});
+  handler_ = service_->make_handler({.thread = group_.thread,
+                                     .wake = make_wake(),
+                                     .peer = peer(),
+                                     .peer_with_port = peer_with_port(),
+                                     .is_loopback = !is_unix() && service_->address.is_local(),
+                                     .certificate = tls_ ? tls_->subject() : std::string()});
   await_input(false, true);
 }
 
 /// As AcceptedStream::peer.
 std::string AcceptedConnection::peer() const {
-  const bool is_unix = service_->address.family == Address::Family::kUnix;
-  return is_unix ? "unix:" : numeric_address(socket_.remote_endpoint());
+  return is_unix() ? "unix:" : numeric_address(socket_.remote_endpoint());
+}
+
+std::string AcceptedConnection::peer_with_port() const {
+  if (is_unix()) return peer();
+  const std::uint16_t port = tcp_endpoint(socket_.remote_endpoint()).port();
+  return Endpoint{.host = peer(), .port = port}.text();
 }
 
 Wake AcceptedConnection::make_wake() {

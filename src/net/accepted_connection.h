@@ -121,7 +121,9 @@ class AcceptedConnection final : public std::enable_shared_from_this<AcceptedCon
 
   template <class Step>
   void run(Step step);
+  bool is_unix() const { return service_->address.family == Address::Family::kUnix; }
   std::string peer() const;
+  std::string peer_with_port() const;
   Wake make_wake();
   void make_handler();
 

@@ -85,8 +85,8 @@ struct AcceptedStream {
   Wake wake = {};
   /// The peer's numeric address without its port; "unix:" if it came over a Unix socket.
   std::string peer = {};
-  /// 0 if it came over a Unix socket.
-  std::uint16_t peer_port = 0;
+  /// The same with its port: "127.0.0.1:50000" or "[::1]:50000".
+  std::string peer_with_port = {};
   /// Whether the listener has a loopback address, which only programs of this machine can reach.
   bool is_loopback = false;
   /// The subject of the client's certificate, which was verified: "CN=gateway", in printable ASCII

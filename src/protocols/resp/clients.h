@@ -20,7 +20,7 @@ inline constexpr std::size_t kMaxNameBytes = 256;
 struct ClientInfo {
   std::int64_t id = 0;
   Instant connected_at = 0;
-  /// "127.0.0.1:50000" or "[::1]:50000", as Redis writes it; "unix:0" over a Unix socket.
+  /// "127.0.0.1:50000" or "[::1]:50000", as Redis writes it; "unix:" over a Unix socket.
   std::string address = {};
   Protocol protocol = Protocol::kResp2;
   /// The name of its user, or the subject of its certificate; "default" if the server has no users;

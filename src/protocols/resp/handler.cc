@@ -11,17 +11,6 @@
 #include "service/answers.h"
 
 namespace sluice::resp {
-namespace {
-
-std::string address_of(const AcceptedStream& stream) {
-  const std::string port = std::to_string(stream.peer_port);
-  if (stream.peer == "unix:") return stream.peer + port;
-  const bool is_ipv6 = stream.peer.find(':') != std::string::npos;
-  return (is_ipv6 ? "[" + stream.peer + "]" : stream.peer) + ":" + port;
-}
-
-}  // namespace
-
 Handler::Handler(std::shared_ptr<ThreadState> thread, std::int64_t id, AcceptedStream stream)
     : thread_(std::move(thread)),
       counted_(thread_->counters),
@@ -30,7 +19,7 @@ Handler::Handler(std::shared_ptr<ThreadState> thread, std::int64_t id, AcceptedS
             .address = stream.peer,
             .access = {thread_->server->access(), stream.is_local(), stream.certificate}} {
   thread_->shared->clients.add(
-      {.id = id, .connected_at = thread_->server->store().now(), .address = address_of(stream)});
+      {.id = id, .connected_at = thread_->server->store().now(), .address = stream.peer_with_port});
   note_user(*thread_, peer_);
 }
 

@@ -86,7 +86,7 @@ TEST_F(ServerCommandsTest, CountsKeysWhereTheStoreCan) {
 }
 
 TEST_F(ServerCommandsTest, ListsTheConnections) {
-  TestConnection other(thread, 9, {.peer = "::1", .peer_port = 50'000});
+  TestConnection other(thread, 9, {.peer = "::1", .peer_with_port = "[::1]:50000"});
   other.send(
       "HELLO 3 SETNAME other\r\nCLIENT SETINFO LIB-NAME lib\r\nCLIENT SETINFO LIB-VER 2\r\n");
   *store->clock += 5'000'000'000;
