@@ -66,7 +66,7 @@ class TimerQueue {
   }
 
  private:
-  /// Gives the timer its number, and returns it.
+  /// Adds the task under this timer. Returns the timer with its number.
   virtual Timer add(Timer timer, Task task) = 0;
 };
 

@@ -361,8 +361,8 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
   }
 
   /// A limiter's limit was replaced: its callers go to the queue of the new one, in their order.
-  /// If the first asks, they go when it is answered. Not called for a caller that came while the
-  /// limit was being replaced, and finds no other in the queue: it asks, and then goes, too.
+  /// If the first asks, they go when it is answered. (The thread that replaces the limit may
+  /// overlook a queue whose only caller comes at that moment: that one goes when it is answered.)
   void limit_replaced() {
     is_replaced_ = true;
     released();
@@ -409,7 +409,7 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
     }
   }
 
-  // Denied for as long as the block, or as the last denial here.
+  // Denied for as long as the block or, if that is longer, as the last denial here.
   void deny_blocked(const std::shared_ptr<Waiter>& waiter, std::size_t claim, Decision block) {
     const TimePoint now = timer_->now();
     const nanoseconds left = denied_ ? next_chance() - now : nanoseconds(0);
@@ -438,7 +438,7 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
       return waiter->take(outcome);
     }
     if (!waits_here(*waiter)) {  // By its former limit: it asks under the new one.
-      is_replaced_ = true;  // limit_replaced() may not have been called yet, and perhaps never is.
+      is_replaced_ = true;       // limit_replaced() may be called later, or not at all.
       return;
     }
     const bool is_late = now >= request.until;
