@@ -100,6 +100,18 @@ std::int64_t most_used(const typename A::Params& params) {
   }
 }
 
+/// At least the most_used() of any numbers.
+template <class A>
+constexpr std::int64_t largest_used() {
+  if constexpr (std::is_same_v<typename A::State, BucketState>) {
+    return kMaxDurationNs - 1;
+  } else if constexpr (requires { A::kMaxLimit; }) {
+    return A::kMaxLimit - 1;
+  } else {
+    return kMaxCount - 1;
+  }
+}
+
 /// Numbers of the same state_kind() with `used` as most_used(). A key that denies a unit by any
 /// numbers of this kind with as much or more also denies it by these.
 template <class A>

@@ -59,7 +59,7 @@ class LoneTable {
     std::map<Tag, Standing> all;
     const Place place = table_.locate({.limit = &home_, .space = space_.get(), .key = key});
     const auto add = [&](const Slot& slot) {
-      all.emplace(slot.tag, standing(table_.limits().parts(slot.limit), slot.cell, now));
+      all.emplace(slot.tag, standing(table_.limits().own_parts(slot.limit), slot.cell, now));
       return true;
     };
     if (candidates) {

@@ -9,17 +9,20 @@
 namespace sluice::memory {
 namespace {
 
-// About the bytes of a row beside its parts: the row, and what malloc and a vector add to them.
-// For a space also what a caller that holds it needs, and its name.
-constexpr std::size_t kNumbersBytes = 88;
+// About the bytes of a space beside its name and parts: its row, what a caller that holds it needs,
+// and what malloc adds to them.
 constexpr std::size_t kSpaceBytes = 512;
 
-std::size_t bytes_of_numbers(const std::vector<AnyPart>& parts) {
-  return kNumbersBytes + parts.size() * sizeof(AnyPart);
+// The parts count twice, since there are the smallest ones, too, once the numbers vary.
+std::size_t bytes_of_space(const std::string& name, const std::vector<AnyPart>& parts) {
+  return kSpaceBytes + name.size() + 2 * parts.size() * sizeof(AnyPart);
 }
 
-std::size_t bytes_of_space(const std::string& name, const std::vector<AnyPart>& parts) {
-  return kSpaceBytes + name.size() + parts.size() * sizeof(AnyPart);
+AnyPart with_numbers(AnyPart part, std::int64_t used) {
+  std::visit(
+      [&]<class P>(P& p) { p.params = with_most_used<typename P::Algorithm>(p.params, used); },
+      part);
+  return part;
 }
 
 // A permutation of 64-bit numbers, SplitMix64's finaliser, so that the hash of a space does not
@@ -65,7 +68,7 @@ LimitTable::~LimitTable() {
 }
 
 std::size_t LimitTable::most() const {
-  return std::min(kMaxLimits, max_bytes_ / kSpaceBytes);
+  return std::min(kMaxSpaces, max_bytes_ / kSpaceBytes);
 }
 
 LimitTable::Opened LimitTable::open(const LimitDefinition& limit,
@@ -73,6 +76,7 @@ LimitTable::Opened LimitTable::open(const LimitDefinition& limit,
   Opened opened;
   std::shared_ptr<MemorySpace> former;  // Let go after mutex_ is unlocked.
   const std::lock_guard lock(mutex_);
+  const auto whom = limit.is_named() ? NumbersTable::For::kNamedSpace : NumbersTable::For::kSpace;
   LimitId former_id = 0;
   if (const auto found = ids_.find(limit.space); found != ids_.end()) {
     const LimitId id = former_id = found->second;
@@ -85,10 +89,10 @@ LimitTable::Opened LimitTable::open(const LimitDefinition& limit,
       // The caller changes its own limit, or one whose keys were restored.
       const bool changes = former != nullptr ? !has_others : !known.data->was_held;
       // Once the numbers vary, a key keeps those by which it was asked last.
-      const bool replaces = differs && changes && known.data->numbers == nullptr;
+      const bool replaces = differs && changes && known.data->largest == 0;
       // As limits of one name with different numbers: each may be used again with its own.
       const bool varies = limit.varies || (differs && !changes);
-      if (varies && !begin_to_vary(id, former.get())) refuse();
+      if (varies && !begin_to_vary(id, whom, former.get())) refuse();
       opened.space = former != nullptr ? Space::hold(former, held) : hold(id, limit);
       if (replaces) opened.retired.reset(known.parts.exchange(new PartList(limit.parts)));
       return opened;
@@ -100,13 +104,14 @@ LimitTable::Opened LimitTable::open(const LimitDefinition& limit,
     }
   }
   // Checked first: a limit that is refused leaves the former one as it is.
-  std::size_t bytes = bytes_of_space(limit.space, limit.parts);
-  if (limit.varies) bytes += bytes_of_numbers(limit.parts) + sizeof(Lists);
-  if (!has_room(bytes, limit.is_named() ? 0 : 2, limit.varies ? 2 : 1)) refuse();
-  if (former_id != 0) opened.retired = retire(former_id);
+  if (!has_room(bytes_of_space(limit.space, limit.parts), limit.is_named() ? 0 : 1)) refuse();
   const LimitId id = add_row(limit.space, limit.parts);
+  if (limit.varies && !begin_to_vary(id, whom, nullptr)) {
+    free_row(id);
+    refuse();
+  }
+  opened.retired = give_name(id, former_id);
   row(id).data->made = ++spaces_made_;
-  if (limit.varies) begin_to_vary(id, nullptr);
   opened.space = hold(id, limit);
   row(id).uses.fetch_sub(1, std::memory_order_relaxed);  // That of add_row().
   if (former != nullptr) opened.space->succeed(*former);
@@ -119,7 +124,7 @@ std::shared_ptr<Space> LimitTable::hold(LimitId id, const LimitDefinition& limit
   const KeyHash name = hash_key(data.name, secret_);
   const KeyHash salt{mix(name.high + data.made), mix(name.low - data.made)};
   auto space = std::make_shared<MemorySpace>(shared_from_this(), id, salt, limit);
-  space->numbers_.store(data.numbers.get(), std::memory_order_release);
+  space->largest_.store(data.largest, std::memory_order_release);
   data.handle = space;
   data.was_held = true;
   held.uses += kHandle;
@@ -128,57 +133,87 @@ std::shared_ptr<Space> LimitTable::hold(LimitId id, const LimitDefinition& limit
 
 // From now on the keys of the space, and of its handle if it has one, may have numbers of their
 // own. Returns false, and changes nothing, if there is no room.
-bool LimitTable::begin_to_vary(LimitId space, MemorySpace* handle) noexcept {
-  SpaceData& data = *row(space).data;
-  if (data.numbers == nullptr) {
-    const PartList& parts = *row(space).parts.load(std::memory_order_relaxed);
-    const std::size_t bytes = bytes_of_numbers(parts) + sizeof(Lists);
-    if (!has_room(bytes)) return false;
-    auto numbers = std::make_unique<Lists>();
-    data.strictest = add_numbers(space, *numbers, NumbersCode::strictest(parts), bytes);
-    data.numbers = std::move(numbers);
+bool LimitTable::begin_to_vary(LimitId space, NumbersTable::For whom,
+                               MemorySpace* handle) noexcept {
+  Row& varying = row(space);
+  LimitId& largest = varying.data->largest;
+  if (largest == 0) {
+    const PartList& parts = *varying.parts.load(std::memory_order_relaxed);
+    const LimitId smallest = numbers_.add_key(space, smallest_used(parts), whom);
+    if (smallest == 0) return false;
+    largest = numbers_.add_key(space, largest_used(parts), whom);
+    if (largest == 0) {
+      numbers_.free_row(smallest);
+      return false;
+    }
+    varying.smallest = smallest;
+    PartList smallest_parts;
+    for (const AnyPart& part : parts) smallest_parts.push_back(with_numbers(part, 0));
+    varying.smallest_parts = std::make_unique<const PartList>(std::move(smallest_parts));
   }
-  if (handle != nullptr) handle->numbers_.store(data.numbers.get(), std::memory_order_release);
+  if (handle != nullptr) handle->largest_.store(largest, std::memory_order_release);
   return true;
 }
 
-// No request finds the space's keys any more: by a limit without parts, all are fresh.
-std::unique_ptr<const LimitTable::PartList> LimitTable::retire(LimitId id) noexcept {
-  ids_.erase(row(id).data->name);
-  return std::unique_ptr<const PartList>(row(id).parts.exchange(new PartList()));
+// The space is found by its name from now on. No request finds the keys of the former one of that
+// name, if there is any: by a limit without parts, which it gets, all are fresh.
+std::unique_ptr<const LimitTable::PartList> LimitTable::give_name(LimitId id,
+                                                                  LimitId former) noexcept {
+  std::unique_ptr<const PartList> retired;
+  if (former != 0) {
+    ids_.erase(row(former).data->name);
+    retired.reset(row(former).parts.exchange(new PartList()));
+  }
+  ids_.emplace(row(id).data->name, id);
+  return retired;
 }
 
-LimitTable::Image LimitTable::image_of(LimitId id, const PartList& parts) {
+LimitTable::Image LimitTable::image_of(LimitId id) {
   const std::lock_guard lock(mutex_);
-  const LimitId number = row(id).space;
+  const LimitId number = space_of(id);
   const SpaceData& space = *row(number).data;
+  const auto parts = own_parts(id);
   return {.space = number,
           .made = space.made,
           .name = space.name,
-          .parts = parts,
-          .strictest = number == id ? space.strictest : LimitId{0}};
+          .parts = {parts.begin(), parts.end()},
+          .largest = number == id ? space.largest : LimitId{0}};
 }
 
 LimitId LimitTable::restore(const Image& image, LimitId space) {
   const std::lock_guard lock(mutex_);
   if (space != 0) {
-    space = row(space).space;  // A file may name other numbers of the space.
-    if (!begin_to_vary(space, nullptr)) return 0;
-    const LimitId id = numbers_row(space, image.parts);
-    add_key(id);
+    space = space_of(space);  // A file may name other numbers of the space.
+    if (!begin_to_vary(space, NumbersTable::For::kNamedSpace, nullptr)) return 0;
+    LimitId id = numbers_.add_key(space, most_used_of(image.parts));
+    if (id == 0) id = row(space).smallest;
+    row(space).uses.fetch_add(1, std::memory_order_relaxed);
     return id;
   }
-  if (const auto found = ids_.find(image.name); found != ids_.end()) retire(found->second);
+  if (!has_room(bytes_of_space(image.name, image.parts))) return 0;
   const LimitId id = add_row(image.name, image.parts);
-  if (id != 0) row(id).data->made = image.made;
+  const auto former = ids_.find(image.name);
+  give_name(id, former != ids_.end() ? former->second : LimitId{0});
+  row(id).data->made = image.made;
   spaces_made_ = std::max(spaces_made_, image.made);
   return id;
 }
 
-// Whether there is room for so many rows of so many bytes together, and others stay free.
-bool LimitTable::has_room(std::size_t bytes, std::size_t sixteenths_kept, std::size_t rows) const {
-  return bytes_ + bytes + max_bytes_ / 16 * sixteenths_kept <= max_bytes_ &&
-         in_use_ + rows + kMaxLimits / 16 * sixteenths_kept <= kMaxLimits;
+boost::container::static_vector<AnyPart, kMaxParts> LimitTable::own_parts(LimitId id) const {
+  const auto& kind = parts(id);
+  boost::container::static_vector<AnyPart, kMaxParts> own(kind.begin(), kind.end());
+  if (NumbersTable::has(id)) {
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      own[i] = with_numbers(own[i], numbers_.most_used(id, i));
+    }
+  }
+  return own;
+}
+
+// Whether there is room for another space of so many bytes, and others stay free.
+bool LimitTable::has_room(std::size_t bytes, std::size_t eighths_kept) const {
+  return bytes_ + bytes + max_bytes_ / 8 * eighths_kept <= max_bytes_ &&
+         in_use_ + 1 + kMaxSpaces / 8 * eighths_kept <= kMaxSpaces;
 }
 
 void LimitTable::refuse() {
@@ -187,57 +222,8 @@ void LimitTable::refuse() {
                    " are in use or have keys that are not fresh");
 }
 
-// The row of a space, with one use, or 0.
+// The row of a space, with one use. REQUIRES: there is room.
 LimitId LimitTable::add_row(const std::string& name, const PartList& parts) noexcept {
-  const std::size_t bytes = bytes_of_space(name, parts);
-  if (!has_room(bytes)) return 0;
-  const LimitId id = use_row(parts, bytes, 0);
-  auto& data = row(id).data;
-  data = std::make_unique<SpaceData>(SpaceData{.name = name});
-  ids_.emplace(data->name, id);
-  return id;
-}
-
-LimitId LimitTable::id_of(const MemorySpace& space, const LimitDefinition& limit) noexcept {
-  auto* lists = space.numbers_.load(std::memory_order_acquire);
-  if (lists == nullptr) return space.id();
-  if (const LimitId id = find_numbers(*lists, limit.parts)) return id;
-  if (const LimitId id = lists->beyond.load(std::memory_order_acquire)) return id;
-  const std::lock_guard lock(mutex_);
-  return numbers_row(space.id(), limit.parts);
-}
-
-// The row of these numbers of the space or, if there is no room for it, the strictest one.
-LimitId LimitTable::numbers_row(LimitId space, const PartList& parts) noexcept {
-  SpaceData& data = *row(space).data;
-  if (const LimitId id = find_numbers(*data.numbers, parts)) return id;
-  if (data.sets == kMostSets) {
-    data.numbers->beyond.store(data.strictest, std::memory_order_release);
-    return data.strictest;
-  }
-  const std::size_t bytes = bytes_of_numbers(parts);
-  if (!has_room(bytes, 8)) return data.strictest;
-  return add_numbers(space, *data.numbers, parts, bytes);
-}
-
-// Another row of numbers, rounded down. REQUIRES: there is room.
-LimitId LimitTable::add_numbers(LimitId space, Lists& lists, const PartList& parts,
-                                std::size_t bytes) noexcept {
-  // The strictest one comes first.
-  const bool fine = row(space).data->sets++ <= kFineSets;
-  const Rounding rounding = fine ? Rounding::kFine : Rounding::kCoarse;
-  const LimitId id = use_row(NumbersCode::rounded(parts, rounding), bytes, space);
-  const NumbersCode code(parts, rounding);
-  std::atomic<LimitId>& list = list_of(lists, code);
-  row(id).code = code;
-  row(id).next = list.load(std::memory_order_relaxed);
-  list.store(id, std::memory_order_release);
-  return id;
-}
-
-// A row: that of numbers of `space`, or, if that is 0, of a space, with one use. REQUIRES: there is
-// room.
-LimitId LimitTable::use_row(PartList parts, std::size_t bytes, LimitId space) noexcept {
   LimitId id = free_;
   if (id == 0) {
     id = static_cast<LimitId>(++rows_);
@@ -250,19 +236,35 @@ LimitId LimitTable::use_row(PartList parts, std::size_t bytes, LimitId space) no
   }
   ++in_use_;
   Row& used = row(id);
-  used.parts.store(new PartList(std::move(parts)), std::memory_order_release);
-  used.space = space != 0 ? space : id;
-  used.bytes = static_cast<std::uint32_t>(bytes);
-  used.code = {};
-  count_bytes(bytes_ + bytes);
-  used.uses.store(space != 0 ? 0 : 1, std::memory_order_release);
+  used.parts.store(new PartList(parts), std::memory_order_release);
+  used.data = std::make_unique<SpaceData>(SpaceData{.name = name});
+  used.bytes = static_cast<std::uint32_t>(bytes_of_space(name, parts));
+  count_bytes(bytes_ + used.bytes);
+  used.uses.store(1, std::memory_order_release);
   return id;
+}
+
+void LimitTable::change_numbers(LimitId& own, const MemorySpace& space,
+                                const LimitDefinition& limit, bool denies) noexcept {
+  const MostUsed numbers = most_used_of(limit.parts);
+  // A key that has its own numbers keeps them, so that it does not change between two ids each time
+  // it begins to deny.
+  const bool has_numbers = NumbersTable::has(own) && own != space.largest();
+  if (has_numbers && numbers_.equals(own, numbers)) return;
+  const LimitId former = own;
+  own = denies ? numbers_.add_key(space.id(), numbers) : space.largest();
+  if (own == 0) own = row(space.id()).smallest;
+  if (NumbersTable::has(former)) numbers_.remove_key(former);
 }
 
 void LimitTable::free_row(LimitId id) noexcept {
   Row& freed = row(id);
+  if (const LimitId largest = freed.data->largest) {
+    numbers_.free_row(largest);
+    numbers_.free_row(freed.smallest);
+  }
   freed.data.reset();
-  freed.space = 0;
+  freed.smallest_parts.reset();
   delete freed.parts.exchange(nullptr);
   freed.next = std::exchange(free_, id);
   --in_use_;
@@ -272,7 +274,7 @@ void LimitTable::free_row(LimitId id) noexcept {
 void LimitTable::count_bytes(std::size_t bytes) {
   bytes_ = bytes;
   const auto is_above = [&](std::size_t quarters) {
-    return bytes_ > max_bytes_ / 4 * quarters || in_use_ > kMaxLimits / 4 * quarters;
+    return bytes_ > max_bytes_ / 4 * quarters || in_use_ > kMaxSpaces / 4 * quarters;
   };
   room_.store(is_above(3)   ? Room::kShort
               : is_above(2) ? Room::kScarce
@@ -286,14 +288,9 @@ void LimitTable::drop_unused(LimitId space) {
   const std::lock_guard lock(mutex_);
   const Row& dropped = row(space);
   // Another thread may have used it again meanwhile, and dropped it again.
-  if (dropped.space != space || dropped.uses.load(std::memory_order_acquire) != 0) return;
+  if (dropped.data == nullptr || dropped.uses.load(std::memory_order_acquire) != 0) return;
   const auto found = ids_.find(dropped.data->name);
   if (found != ids_.end() && found->second == space) ids_.erase(found);
-  if (const auto lists = std::move(dropped.data->numbers)) {
-    for (LimitId id : lists->first) {
-      while (id != 0) free_row(std::exchange(id, row(id).next));
-    }
-  }
   free_row(space);
 }
 

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <atomic>
+#include <boost/container/static_vector.hpp>
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +17,7 @@
 #include "core/hash_secret.h"
 #include "core/store.h"
 #include "stores/memory/judge.h"
-#include "stores/memory/numbers_code.h"
+#include "stores/memory/numbers_table.h"
 #include "stores/memory/shard.h"
 
 namespace sluice::memory {
@@ -37,7 +38,9 @@ class MemorySpace final : public Space {
 
   LimitId id() const { return id_; }
   /// See LimitDefinition::varies.
-  bool varies() const { return numbers_.load(std::memory_order_acquire) != nullptr; }
+  bool varies() const { return largest() != 0; }
+  /// Where the numbers vary, the id of a key that does not deny: see LimitTable::judge_key().
+  LimitId largest() const { return largest_.load(std::memory_order_acquire); }
   /// Whether most states are records.
   bool keeps_records() const { return keeps_records_; }
   /// The hash of a key together with the space.
@@ -46,33 +49,24 @@ class MemorySpace final : public Space {
  private:
   friend class LimitTable;
 
-  struct Lists {
-    // The first row of each list of numbers; a hash of the numbers chooses the list.
-    std::array<std::atomic<LimitId>, 512> first{};
-    // The row of all further numbers, once there are as many rows as a space may have; 0 before.
-    std::atomic<LimitId> beyond{0};
-  };
-
   const std::shared_ptr<LimitTable> limits_;
   const LimitId id_;
   const bool keeps_records_;
   const KeyHash salt_;
-  std::atomic<Lists*> numbers_{nullptr};  // Those of its row. Null unless the numbers vary.
+  std::atomic<LimitId> largest_{0};  // That of its row. 0 unless the numbers vary.
 };
 
-/// Gives an id to each limit that judges a store's keys: one for each space and, if its numbers
-/// vary, one for each NumbersCode that keys of the space have had: at first with fine rounding and,
-/// once there are a thousand, with coarse. Where there is no room for more, keys are judged as
-/// denying until they are fresh. The ids are taken while a caller holds the space or it has keys.
-/// Where an allocation fails in the midst of a change, the process ends: the functions that change
-/// the table are noexcept, since a server goes on after std::bad_alloc. Thread-safe.
+/// Gives an id to each limit that judges a store's keys: to each space and, if its numbers vary, to
+/// the numbers of those of its keys that deny. The ids are taken while a caller holds the space or
+/// it has keys. Where an allocation fails in the midst of a change, the process ends: the functions
+/// that change the table are noexcept, since a server goes on after std::bad_alloc. Thread-safe.
 class LimitTable : public std::enable_shared_from_this<LimitTable> {
  public:
-  static constexpr std::size_t kMaxLimits = 65'535;
+  static constexpr std::size_t kMaxSpaces = NumbersTable::kFirst - 1;
 
-  /// The limits may take 4 MiB and a 32nd of `max_bytes` in addition to the keys: limits with a
-  /// name all of that, other limits seven eighths, and the numbers of keys a half. So a client that
-  /// sends ever-new expressions or numbers leaves room for others.
+  /// The spaces may take 4 MiB and a 32nd of `max_bytes` in addition to the keys; those without a
+  /// name seven eighths of that, so that a client that sends ever-new expressions leaves room for
+  /// others.
   LimitTable(std::size_t max_bytes, const HashSecret& secret);
   ~LimitTable();
   LimitTable(const LimitTable&) = delete;
@@ -103,29 +97,43 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
   // The following functions may be called with a shard's lock. A limit is valid while a key in a
   // locked shard has it.
 
-  /// Whether a key of the space that has this id keeps it when it is asked by these numbers.
-  bool judges(LimitId id, const MemorySpace& space, const LimitDefinition& limit) const {
-    if (!space.varies()) return id == space.id();
-    const Row& own = row(id);
-    return own.space == space.id() && own.code == NumbersCode(limit.parts, own.code.rounding());
+  /// The id of a new key of the space, which has not been charged.
+  static LimitId id_of_new(const MemorySpace& space) {
+    return space.varies() ? space.largest() : space.id();
   }
-  /// The id of the limit by which a key of the space is judged that is asked by these numbers: that
-  /// of the space if they do not vary, and the strictest one if there is no room for others.
-  [[gnu::noinline]] LimitId id_of(const MemorySpace& space, const LimitDefinition& limit) noexcept;
-  /// One more key has the id.
-  void add_key(LimitId id) { row(row(id).space).uses.fetch_add(1, std::memory_order_relaxed); }
+  /// A key of the space, which has the id `own`, is judged by these numbers from now on. If it
+  /// admits a unit by them, it goes on to do so until it is charged again, and the largest numbers
+  /// say as much. If it denies one, it gets an id of its numbers, which it keeps, or that of the
+  /// smallest ones if there is no room for its own.
+  void judge_key(LimitId& own, const MemorySpace& space, const LimitDefinition& limit,
+                 bool denies) noexcept {
+    const LimitId largest = space.largest();
+    if (largest != 0 && (denies || own != largest)) change_numbers(own, space, limit, denies);
+  }
+  /// One more key has the id, which another one has, too.
+  void add_key(LimitId id) {
+    if (NumbersTable::has(id)) numbers_.add_key(id);
+    row(space_of(id)).uses.fetch_add(1, std::memory_order_relaxed);
+  }
   /// A key is gone.
-  void remove_key(LimitId id) { remove_uses(row(id).space, 1); }
-  /// The parts by which a key is judged; none if its space was replaced by one of another kind, so
-  /// that no request finds the key.
-  const std::vector<AnyPart>& parts(LimitId id) const {
-    const Row& own = row(id);
-    const auto& of_space = *row(own.space).parts.load(std::memory_order_acquire);
-    return of_space.empty() ? of_space : *own.parts.load(std::memory_order_acquire);
+  void remove_key(LimitId id) {
+    const LimitId space = space_of(id);
+    if (NumbersTable::has(id)) numbers_.remove_key(id);
+    remove_uses(space, 1);
   }
+  /// Parts of the kind of the key's limit, by which it is fresh only if it is so by its own
+  /// numbers. None if its space was replaced by one of another kind, so that no request finds the
+  /// key.
+  const std::vector<AnyPart>& parts(LimitId id) const {
+    const Row& space = row(space_of(id));
+    const auto& parts = *space.parts.load(std::memory_order_acquire);
+    return parts.empty() || !NumbersTable::has(id) ? parts : *space.smallest_parts;
+  }
+  /// The parts by which a key is judged, or none, as above.
+  boost::container::static_vector<AnyPart, kMaxParts> own_parts(LimitId id) const;
   /// The keys of the limit's space, and far more than any space has if a caller holds it.
   std::uint64_t uses(LimitId id) const {
-    return row(row(id).space).uses.load(std::memory_order_relaxed);
+    return row(space_of(id)).uses.load(std::memory_order_relaxed);
   }
 
   /// For a snapshot: what a limit is, by which it can be made again in another table.
@@ -134,11 +142,11 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
     std::uint64_t made = 0;
     std::string name = {};  // Of the space.
     std::vector<AnyPart> parts = {};
-    // Of a space whose numbers vary: the id of its strictest row, which makes them vary again where
+    // Of a space whose numbers vary: the id of its largest ones, which makes them vary again where
     // it is restored. 0 otherwise.
-    LimitId strictest = 0;
+    LimitId largest = 0;
   };
-  Image image_of(LimitId id, const std::vector<AnyPart>& parts);
+  Image image_of(LimitId id);
   /// Makes a limit again: one of the numbers of `space`, which has been made again before, or, if
   /// that is 0, a space, whose name no other space keeps. Counts as one key's. Returns 0 if there
   /// is no room for the space.
@@ -148,8 +156,6 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
   friend class MemorySpace;
 
   using PartList = std::vector<AnyPart>;
-  using Lists = MemorySpace::Lists;
-  using Rounding = NumbersCode::Rounding;
 
   // What only the row of a space needs.
   struct SpaceData {
@@ -157,28 +163,26 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
     std::weak_ptr<MemorySpace> handle = {};
     std::uint64_t made = 0;  // The value of spaces_made_, which the space's salt is made from.
     bool was_held = false;   // Not if it has only been restored.
-    // Not null once the numbers vary. A row in them stays as long as the space.
-    std::unique_ptr<Lists> numbers = nullptr;
-    // Then the one of them by which a key denies until it is fresh: for numbers that have no row.
-    LimitId strictest = 0;
-    std::size_t sets = 0;  // In `numbers`.
+    // Not 0 once the numbers vary: see judge_key().
+    LimitId largest = 0;
   };
 
   // What a handle adds to the uses of its space: more than it may have keys.
   static constexpr std::uint64_t kHandle = std::uint64_t{1} << 48;
 
-  // Rows are never freed, only used again for other limits, so that they may be read at any time.
+  // Rows are never freed, only used again for other spaces, so that they may be read at any time.
   struct Row {
-    // Of a space: its keys, and kHandle for each handle. Ceases to be 0 only with mutex_ held.
+    // The keys of the space, and kHandle for each handle. Ceases to be 0 only with mutex_ held.
     std::atomic<std::uint64_t> uses{0};
     std::atomic<const PartList*> parts{nullptr};
-    LimitId space = 0;  // The row of its space; its own id, if it is that. 0: not in use.
-    LimitId next = 0;   // The next row of the list of numbers or of free rows that it is in, or 0.
+    // Once the numbers vary, constant until the space is dropped: their kind with smallest_used(),
+    // and the id of these, for numbers that find no room.
+    std::unique_ptr<const PartList> smallest_parts;
+    LimitId smallest = 0;
+    LimitId next = 0;  // The next free row, or 0.
     // Guarded by mutex_.
     std::uint32_t bytes = 0;          // Counted in bytes_.
-    std::unique_ptr<SpaceData> data;  // Null unless the row is that of a space.
-    // Of numbers; of a space, that of none. Constant while the row is in use.
-    NumbersCode code;
+    std::unique_ptr<SpaceData> data;  // Null if the row is free.
   };
   static constexpr std::size_t kRowsAtOnce = 256;
   using Chunk = std::array<Row, kRowsAtOnce>;
@@ -187,37 +191,18 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
     return (*chunks_[id / kRowsAtOnce].load(std::memory_order_acquire))[id % kRowsAtOnce];
   }
 
-  // So many sets of numbers of a space have fine rounding.
-  static constexpr std::size_t kFineSets = 1024;
-  // Beside them there is the strictest one; with coarse rounding there are fewer sets of one part.
-  static constexpr std::size_t kMostSets = 1 + kFineSets + 2048;
-
-  static std::atomic<LimitId>& list_of(Lists& lists, NumbersCode code) {
-    return lists.first[code.hash() >> 55];
-  }
-  LimitId find_code(Lists& lists, NumbersCode code) const {
-    LimitId id = list_of(lists, code).load(std::memory_order_acquire);
-    while (id != 0 && row(id).code != code) id = row(id).next;
-    return id;
-  }
-  // The row of these numbers of a space, or 0.
-  LimitId find_numbers(Lists& lists, const PartList& parts) const {
-    const LimitId id = find_code(lists, NumbersCode(parts, Rounding::kFine));
-    return id != 0 ? id : find_code(lists, NumbersCode(parts, Rounding::kCoarse));
-  }
+  LimitId space_of(LimitId id) const { return NumbersTable::has(id) ? numbers_.space(id) : id; }
+  void change_numbers(LimitId& own, const MemorySpace& space, const LimitDefinition& limit,
+                      bool denies) noexcept;
 
   // The following functions need mutex_.
-  bool has_room(std::size_t bytes, std::size_t sixteenths_kept = 0, std::size_t rows = 1) const;
+  bool has_room(std::size_t bytes, std::size_t eighths_kept = 0) const;
   [[noreturn]] void refuse();
   LimitId add_row(const std::string& name, const PartList& parts) noexcept;
-  LimitId numbers_row(LimitId space, const PartList& parts) noexcept;
-  LimitId add_numbers(LimitId space, Lists& lists, const PartList& parts,
-                      std::size_t bytes) noexcept;
-  LimitId use_row(PartList parts, std::size_t bytes, LimitId space) noexcept;
   void free_row(LimitId id) noexcept;
-  bool begin_to_vary(LimitId space, MemorySpace* handle) noexcept;
+  bool begin_to_vary(LimitId space, NumbersTable::For whom, MemorySpace* handle) noexcept;
   std::shared_ptr<Space> hold(LimitId id, const LimitDefinition& limit) noexcept;
-  std::unique_ptr<const PartList> retire(LimitId id) noexcept;
+  std::unique_ptr<const PartList> give_name(LimitId id, LimitId former) noexcept;
   void count_bytes(std::size_t bytes);
 
   void remove_uses(LimitId space, std::uint64_t count) {
@@ -229,7 +214,8 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
   std::atomic<std::uint64_t> refusals_{0};
   HashSecret secret_;
   std::atomic<Room> room_{Room::kAmple};
-  std::array<std::atomic<Chunk*>, (kMaxLimits + 1) / kRowsAtOnce> chunks_{};
+  NumbersTable numbers_;
+  std::array<std::atomic<Chunk*>, (kMaxSpaces + 1) / kRowsAtOnce> chunks_{};
   const std::uint64_t generation_ = fork_generation();  // Of the process that may lock mutex_.
   std::mutex mutex_;
   // Guarded by mutex_.

@@ -43,7 +43,7 @@ struct MemoryOptions {
 class MemoryStore final : public Store {
  public:
   /// The most limits whose spaces are held or have keys; fewer if max_bytes is small.
-  static constexpr std::size_t kMaxLimits = memory::LimitTable::kMaxLimits;
+  static constexpr std::size_t kMaxLimits = memory::LimitTable::kMaxSpaces;
   static constexpr std::size_t kLeastBytes = std::size_t{1} << 20;
 
   explicit MemoryStore(const MemoryOptions& options = {});

@@ -213,16 +213,27 @@ TEST(NoMemory, ALimitIsReplacedByAnotherKindOrTheProcessEnds) {
   EXPECT_GT(end_without_memory(replace, is_whole), 3);
 }
 
+// By these it denies, and so many other keys do by theirs that there is no row for them yet.
 TEST(NoMemory, AKeyIsChargedByOtherNumbersOrTheProcessEnds) {
+  constexpr std::int64_t kRowsAtOnce = 256;  // Two are the space's.
   MemoryStore store(small_store());
-  LimitedKeys keys(store, varying("fixed_window 400/1h & sliding_counter 400/1h"));
-  LimitedKeys others(store, varying("fixed_window 300/1h & sliding_counter 300/1h"));
+  const auto numbers = [](std::int64_t count) {
+    const std::string each = std::to_string(count) + "/1h";
+    return varying("fixed_window " + each + " & sliding_counter " + each);
+  };
+  LimitedKeys keys(store, numbers(400));
   keys.take("a", kStart, 7);
+  for (std::int64_t i = 2; i < kRowsAtOnce; ++i) {
+    LimitedKeys(store, numbers(1'000 + i)).take("k" + std::to_string(i), kStart, 1'000 + i);
+  }
+  LimitedKeys others(store, numbers(8));
   const auto take = [&] { others.take("a", kStart); };
   const auto is_whole = [&](bool is_done) {
-    if (keys.peek("a", kStart).remaining != (is_done ? 392 : 393)) return false;
-    take();
-    return keys.peek("a", kStart).remaining == (is_done ? 391 : 392);
+    if (!is_done) {
+      if (keys.peek("a", kStart).remaining != 393) return false;
+      take();
+    }
+    return keys.peek("a", kStart).remaining == 392;
   };
   EXPECT_GT(end_without_memory(take, is_whole), 0);
 }

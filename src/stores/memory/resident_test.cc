@@ -106,13 +106,15 @@ TEST(Resident, MemoryOfKeysWithRecordsThatBecomeFreshIsGivenBack) {
   }
 }
 
-// Takes a unit of each of so many keys, under so many sets of numbers in turn.
+// Uses up each of so many keys, under so many sets of numbers in turn.
 void take_with_numbers(MemoryStore& store, std::size_t keys, std::size_t sets) {
   const auto space = store.open_space(varying("token_bucket 1/1d"));
   for (std::size_t i = 0; i < keys; ++i) {
     const std::string key = key_name(i);
-    const Limit numbers("token_bucket 1/1m burst=" + std::to_string(i % sets + 1));
-    const Request request{.limit = &numbers.definition(), .space = space.get(), .key = key};
+    const auto burst = static_cast<std::int64_t>(i % sets + 1);
+    const Limit numbers("token_bucket 1/1m burst=" + std::to_string(burst));
+    const Request request{
+        .limit = &numbers.definition(), .space = space.get(), .key = key, .cost = burst};
     ASSERT_TRUE(store.decide_one(request, kStart).allowed) << i;
   }
   EXPECT_EQ(store.counters().evicted, 0U);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
+#include <limits>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -37,6 +38,8 @@ struct BlockHead {
 
 // write_snapshot() never writes a larger block.
 constexpr std::uint32_t kMostBlockBytes = 64U << 20;
+
+constexpr std::size_t kLimitIds = std::size_t{std::numeric_limits<LimitId>::max()} + 1;
 
 constexpr std::uint64_t kTagHalves = std::uint64_t{1} << 32;
 // How much is copied in one step.
@@ -164,15 +167,14 @@ class Writer {
   void keep_limit(LimitId id, const std::vector<AnyPart>& of_its_kind) {
     if (is_kept_[id]) return;
     is_kept_[id] = true;
-    const auto& own = limits_.parts(id);
-    const auto& parts = own.empty() ? of_its_kind : own;
-    const LimitTable::Image image = limits_.image_of(id, parts);
-    if (image.space != id) keep_limit(image.space, parts);
+    LimitTable::Image image = limits_.image_of(id);
+    if (image.parts.empty()) image.parts = of_its_kind;
+    if (image.space != id) keep_limit(image.space, image.parts);
     kept_.push_back(id);
     limits_.add_key(id);
     new_limits_.emplace_back(id, image);
     // Even if no key has numbers of its own yet, the loaded keys must not get those of a caller.
-    if (image.strictest != 0) keep_limit(image.strictest, parts);
+    if (image.largest != 0) keep_limit(image.largest, image.parts);
   }
 
   // Touches the pages, too, so that this is not left to the copying with the lock.
@@ -204,7 +206,7 @@ class Writer {
   SnapshotSummary summary_;
   std::uint64_t blocks_ = 0;
   std::vector<LimitId> kept_;
-  std::vector<bool> is_kept_ = std::vector<bool>(LimitTable::kMaxLimits + 1);
+  std::vector<bool> is_kept_ = std::vector<bool>(kLimitIds);
   // Of the last step: the keys and limits that it has copied, and the bytes it may need.
   std::string bytes_;
   std::uint64_t keys_ = 0;
@@ -389,7 +391,7 @@ class Loader {
   std::uint64_t shards_ = 0;
   std::uint64_t keys_of_shards_ = 0;
   // By the number in the snapshot; 0 where it has none.
-  std::vector<LimitId> limit_of_ = std::vector<LimitId>(LimitTable::kMaxLimits + 1);
+  std::vector<LimitId> limit_of_ = std::vector<LimitId>(kLimitIds);
 };
 
 }  // namespace

@@ -244,6 +244,21 @@ TEST(Snapshot, KeysOfOnePlanAreNotJudgedByTheNumbersOfAnother) {
   EXPECT_EQ(take_from_each(one_again, "own"), 0);
 }
 
+// Also those of which no other key has the numbers: none of them denies, so that all give way.
+TEST(Snapshot, KeysWithNumbersOfTheirOwnThatDoNotDenyGiveWay) {
+  MemoryStore store(small_store());
+  for (std::uint64_t i = 0; i < 20'000; ++i) {
+    const std::string count = std::to_string(2 + i);
+    LimitedKeys keys(store, varying("token_bucket " + count + "/1d"));
+    ASSERT_TRUE(keys.take(key_name(i), kStart, static_cast<std::int64_t>(1 + i)).allowed);
+  }
+  MemoryStore again(small_store());
+  load(again, kStart, written(store, kStart));
+  EXPECT_EQ(again.count_keys(), 20'000);
+  LimitedKeys others(again, "token_bucket 1/1d", "others");
+  for (std::uint64_t i = 0; i < 2'000; ++i) ASSERT_TRUE(others.take(key_name(i), kStart).allowed);
+}
+
 // CL.THROTTLE takes bursts that are larger than those of expressions.
 TEST(Snapshot, NumbersThatNoExpressionHasArePossible) {
   constexpr std::int64_t kBurst = kMaxCount + 10;

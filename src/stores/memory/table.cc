@@ -123,19 +123,18 @@ template <class A>
                               .cost = request.cost,
                               .patience_ns = request.patience_ns,
                               .permit = request.permit});
-  const bool charges = step.decision.allowed && request.cost > 0;
-  // The key denies everything by these numbers, or is about to be charged by them. So it is judged
-  // by them, and not by earlier ones, when a new key needs room.
-  if (cell != nullptr && (charges || (!step.decision.allowed && step.decision.remaining == 0)) &&
-      MemorySpace::of(request).varies()) {
-    adopt_limit(*place.shard, cell, request);
+  const bool denies = step.decision.remaining == 0;
+  if (!step.decision.allowed || request.cost == 0) {
+    if (!step.decision.allowed && denies && cell != nullptr)
+      judge_key(place, cell, request, denies);
+    return assign(decision, step.decision);
   }
-  if (!charges) return assign(decision, step.decision);
   if (cell == nullptr) cell = make_cell(place, request, now, {});
   Records records = place.shard->records(budget_);
   if (cell == nullptr || !memory::reserve<A>(records, params, *cell, step.next)) [[unlikely]] {
     return decide_by_parts(place, request, now, decision);
   }
+  judge_key(place, cell, request, denies);
   memory::commit<A>(records, params, *cell, step.next);
   assign(decision, step.decision);
 }
@@ -339,18 +338,10 @@ void Table::commit(const Member& member, Instant now) {
   for (std::size_t i = 0; i < request.limit->parts.size(); ++i) {
     commit_part(records, request.limit->parts, i, *cell, member.judged[i].change);
   }
-  if (request.operation != Operation::kRefund && MemorySpace::of(request).varies()) {
-    adopt_limit(*place.shard, cell, request);
-  }
-}
-
-void Table::adopt_limit(Shard& shard, const Cell* cell, const Request& request) {
-  const MemorySpace& space = MemorySpace::of(request);
-  LimitId& own = shard.limit_of(cell);
-  if (limits_->judges(own, space, *request.limit)) return;
-  const LimitId id = limits_->id_of(space, *request.limit);
-  limits_->add_key(id);
-  limits_->remove_key(std::exchange(own, id));
+  if (request.operation == Operation::kRefund) return;
+  judge_key(place, cell, request, std::ranges::any_of(member.judged, [](const Judged& one) {
+              return one.decision.remaining == 0;
+            }));
 }
 
 void Table::release(Shard& shard, const Slot& slot) {
@@ -425,10 +416,9 @@ Decision Table::decide_together(std::span<Member> members, Instant now) {
   if (std::ranges::any_of(members, is_denied)) {
     retract(members, now);
     for (const Member& member : members) {
-      if (!member.denies_all || !MemorySpace::of(member.request).varies()) continue;
-      // A key that denies everything by the numbers of this request is judged by them from now on.
-      Shard& shard = *member.place.shard;
-      if (const Cell* cell = shard.find(member.place.tag)) adopt_limit(shard, cell, member.request);
+      if (!member.denies_all) continue;
+      const Cell* cell = member.place.shard->find(member.place.tag);
+      if (cell != nullptr) judge_key(member.place, cell, member.request, /*denies=*/true);
     }
   } else if (Member* without_room = reserve_all(members, now)) {
     retract(members, now);

@@ -184,9 +184,13 @@ class Table {
   bool reserve(Member& member, Instant now, std::span<const Tag> pinned);
   /// Applies the member's changes.
   void commit(const Member& member, Instant now);
-  /// The slot is judged from now on by the limit of this request: that of its key with other
-  /// numbers, or of another key that takes the slot over.
-  [[gnu::noinline]] void adopt_limit(Shard& shard, const Cell* cell, const Request& request);
+  /// The key was charged by the numbers of this request, or denied everything. So it is judged by
+  /// them, and not by earlier ones, when a new key needs room.
+  void judge_key(Place place, const Cell* cell, const Request& request, bool denies) {
+    const MemorySpace& space = MemorySpace::of(request);
+    if (!space.varies()) return;
+    limits_->judge_key(place.shard->limit_of(cell), space, *request.limit, denies);
+  }
   /// A new cell for the request's key, or null if there is no room.
   [[gnu::noinline]] Cell* make_cell(Place place, const Request& request, Instant now,
                                     std::span<const Tag> pinned);

@@ -41,6 +41,7 @@ Instant before(Instant now, std::int64_t kept_ns) {
 Cell* Table::make_cell(Place place, const Request& request, Instant now,
                        std::span<const Tag> pinned) {
   Shard& shard = *place.shard;
+  const LimitId limit = LimitTable::id_of_new(MemorySpace::of(request));
   if (options_.forget) {
     // A slot of the home line whose key is not likely to come back.
     const Instant then = before(now, kKeptNs);
@@ -48,14 +49,17 @@ Cell* Table::make_cell(Place place, const Request& request, Instant now,
       return is_fresh_slot(slot, then) && !is_pinned(pinned, slot.tag);
     });
     if (cell != nullptr) {
-      adopt_limit(shard, cell, request);
+      LimitId& own = shard.limit_of(cell);
+      if (own != limit) {
+        limits_->add_key(limit);
+        limits_->remove_key(std::exchange(own, limit));
+      }
       shard.records(budget_).release(*cell);
       Shard::take_over(cell, place.tag);
       return cell;
     }
   }
   if (make_room_for_key(shard, place.tag, now, pinned)) {
-    const LimitId limit = limits_->id_of(MemorySpace::of(request), *request.limit);
     limits_->add_key(limit);
     return shard.insert(place.tag, limit);
   }
@@ -295,7 +299,7 @@ Table::Restored Table::restore(Place place, LimitId limit, const KeyImage& image
 }
 
 Standing Table::standing_of(const Slot& slot, Instant now) const {
-  return standing(limits_->parts(slot.limit), slot.cell, now);
+  return standing(limits_->own_parts(slot.limit), slot.cell, now);
 }
 
 bool Table::is_fresh_slot(const Slot& slot, Instant now) const {

@@ -1,0 +1,110 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <boost/container/static_vector.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "algorithms/limit_definition.h"
+#include "core/fork.h"
+#include "core/limit_syntax.h"
+#include "core/lock.h"
+#include "stores/memory/shard.h"
+
+namespace sluice::memory {
+
+/// For each part of a limit, the most that a key may have used without denying a unit: what must be
+/// known of the numbers of a limit to tell which keys deny. See sluice::most_used().
+using MostUsed = boost::container::static_vector<std::int64_t, kMaxParts>;
+
+/// Those of a limit. Of a duration of 52 days or more, the lowest bits are left out (1 in 2^52),
+/// since with_most_used() makes no such numbers of them that an expression could say.
+MostUsed most_used_of(const std::vector<AnyPart>& parts);
+/// The smallest: by them a key denies until it is fresh.
+MostUsed smallest_used(const std::vector<AnyPart>& parts);
+/// The largest: by them no key denies that admits a unit by any numbers of its own.
+MostUsed largest_used(const std::vector<AnyPart>& parts);
+
+/// Gives an id to each set of numbers by which keys are judged that have others than their space. A
+/// row takes 16 bytes, and 8 more for each further part of an `&`. Keys of one space with equal
+/// numbers share a row, and the last one frees it. Thread-safe.
+class NumbersTable {
+ public:
+  /// The least id; smaller ones are those of spaces.
+  static constexpr LimitId kFirst = 32'768;
+  static bool has(LimitId id) { return id >= kFirst; }
+
+  NumbersTable() = default;
+  ~NumbersTable();
+  NumbersTable(const NumbersTable&) = delete;
+  NumbersTable& operator=(const NumbersTable&) = delete;
+
+  /// For whom a row is: whose comes first in this list finds room for longer.
+  enum class For : std::uint8_t { kNamedSpace, kSpace, kKey };
+
+  /// The id of these numbers of the space, for one more key; 0 if there is no room. For a space,
+  /// its row stays until free_row(), whatever number of keys it has.
+  LimitId add_key(LimitId space, const MostUsed& numbers, For whom = For::kKey) noexcept;
+  /// One more key has the id, which another one has, too.
+  void add_key(LimitId id) noexcept;
+  /// A key is gone.
+  void remove_key(LimitId id) noexcept;
+  /// Frees a row that was added for a space.
+  void free_row(LimitId id) noexcept;
+
+  // Needs no lock, while a key in a locked shard or a space has the id.
+  LimitId space(LimitId id) const { return row(id).space; }
+  std::int64_t most_used(LimitId id, std::size_t part) const {
+    return *numbers_of(*chunk(id), id, part);
+  }
+  bool equals(LimitId id, const MostUsed& numbers) const;
+
+ private:
+  struct Row {
+    LimitId space = 0;
+    LimitId next = 0;  // The next row of its list, or 0.
+    std::atomic<std::uint32_t> keys{0};
+  };
+  static_assert(sizeof(Row) == 8);
+  // Of `keys`: the row is that of a space.
+  static constexpr std::uint32_t kOfSpace = UINT32_MAX;
+
+  // Rows of limits with as many parts. They are never freed, only used again.
+  static constexpr std::size_t kRowsAtOnce = 256;
+  struct Chunk {
+    explicit Chunk(std::size_t part_count)
+        : parts(part_count),
+          most_used(std::make_unique<std::int64_t[]>(kRowsAtOnce * part_count)) {}
+
+    const std::size_t parts;
+    std::array<Row, kRowsAtOnce> rows;
+    const std::unique_ptr<std::int64_t[]> most_used;
+  };
+  static constexpr std::size_t kMostChunks = (UINT16_MAX + std::size_t{1} - kFirst) / kRowsAtOnce;
+
+  Chunk* chunk(LimitId id) const {
+    return chunks_[(id - kFirst) / kRowsAtOnce].load(std::memory_order_acquire);
+  }
+  Row& row(LimitId id) const { return chunk(id)->rows[id % kRowsAtOnce]; }
+  static std::int64_t* numbers_of(const Chunk& chunk, LimitId id, std::size_t part) {
+    return &chunk.most_used[id % kRowsAtOnce * chunk.parts + part];
+  }
+
+  // The following functions need lock_.
+  LimitId& list_of(LimitId space, const MostUsed& numbers);
+  bool add_chunk(std::size_t parts, For whom);
+  void unlink_row(LimitId id);
+
+  std::array<std::atomic<Chunk*>, kMostChunks> chunks_{};
+  const std::uint64_t generation_ = fork_generation();  // Of the process that may use lock_.
+  Lock lock_;
+  // Guarded by lock_.
+  std::size_t chunk_count_ = 0;
+  std::array<LimitId, kMaxParts + 1> free_{};  // By the number of parts: the first free row, or 0.
+  std::array<LimitId, 4096> lists_{};          // The first row of each list; a hash chooses it.
+};
+
+}  // namespace sluice::memory
