@@ -4,7 +4,7 @@ knows, and the examples are what it accepts and says."""
 import os
 import re
 
-from harness import ROOT, SystemTest, read_text, sluice
+from harness import BINARY, ROOT, SystemTest, output_of, read_text, sluice
 
 PAGE = os.path.join("docs", "configuration.md")
 ROW = re.compile(r"^\| `([\w.\[\]]+)` \|", re.MULTILINE)
@@ -40,8 +40,7 @@ class Configuration(SystemTest):
         self.assertTrue(examples)
         for text in examples:
             text = text.replace("/run/sluice", self.temporary_folder())
-            result = sluice("check-config", self.write_file("sluice.yaml", text))
-            self.assertEqual(result.returncode, 0, result.stderr)
+            output_of(BINARY, "check-config", self.write_file("sluice.yaml", text))
 
     def test_a_mistake_is_said_as_the_page_shows(self):
         kinds = FENCE.findall(self.page)

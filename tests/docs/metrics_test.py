@@ -7,7 +7,7 @@ import re
 import tempfile
 
 from certificates import Certificates
-from harness import ROOT, Server, SystemTest, read_text, run, write_text
+from harness import ROOT, Server, SystemTest, output_of, read_text, write_text
 
 ROW = re.compile(r"^\| `(\w+)` \| (\w+) \|([^|]*)\| \S.* \|$", re.MULTILINE)
 RULES = os.path.join(ROOT, "packaging", "prometheus", "sluice-alerts.yaml")
@@ -78,8 +78,7 @@ class Packaging(MetricsTest):
         return {metric for metric, _ in found}
 
     def test_the_alert_rules(self):
-        result = run("promtool", "check", "rules", RULES)
-        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        output_of("promtool", "check", "rules", RULES)
         rules = read_text(RULES).split("- alert: ")[1:]
         self.assertGreater(len(rules), 5)
         for rule in rules:
@@ -97,8 +96,7 @@ class Packaging(MetricsTest):
             "tests": [{"interval": "1m", "alert_rule_test": tests, "input_series": [
                 {"series": f'{metric}{{job="sluice", instance="{instance}"}}', "values": values}
                 for metric, values, instance in series]}]}))
-        result = run("promtool", "test", "rules", rules)
-        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        output_of("promtool", "test", "rules", rules)
 
     def test_the_alert_of_snapshots(self):
         """Of a server that writes one each hour: it begins when one is missing, and ends with the
@@ -133,8 +131,7 @@ class Packaging(MetricsTest):
                     expression = target["expr"].replace("$__rate_interval", "5m")
                     rules = self.write_file("rules.yaml", json.dumps({"groups": [
                         {"name": "g", "rules": [{"record": "r", "expr": expression}]}]}))
-                    result = run("promtool", "check", "rules", rules)
-                    self.assertEqual(result.returncode, 0, expression + result.stderr)
+                    output_of("promtool", "check", "rules", rules)
                     shown |= self.check(expression, target["legendFormat"])
         self.assertEqual(len({panel["id"] for panel in dashboard["panels"]}),
                          len(dashboard["panels"]))

@@ -6,11 +6,10 @@ import os
 import re
 import unittest
 
-from harness import ROOT, SystemTest, read_text, run, sluice
+from harness import ROOT, SAMPLE, SystemTest, read_text, run, sluice
 from tests.docs.links import dangling_links
 
 MAN = os.path.join(ROOT, "docs", "man")
-SAMPLE = os.path.join(ROOT, "data", "access.log")
 
 
 class Links(SystemTest):

@@ -7,7 +7,7 @@ import os
 import re
 import xml.etree.ElementTree
 
-from harness import BINARY, ROOT, SystemTest, read_text, run
+from harness import BINARY, ROOT, SystemTest, output_of, read_text
 
 ALGORITHMS = os.path.join(ROOT, "src", "algorithms")
 
@@ -15,8 +15,7 @@ ALGORITHMS = os.path.join(ROOT, "src", "algorithms")
 class Pictures(SystemTest):
     def test_they_are_what_the_program_decides(self):
         folder = self.temporary_folder()
-        result = run(os.path.join(ROOT, "tools", "pictures"), BINARY, folder)
-        self.assertEqual(result.returncode, 0, result.stderr)
+        output_of(os.path.join(ROOT, "tools", "pictures"), BINARY, folder)
         drawn = sorted(os.listdir(folder))
         self.assertEqual(drawn, sorted(name for name in os.listdir(ALGORITHMS)
                                        if os.path.isdir(os.path.join(ALGORITHMS, name))))

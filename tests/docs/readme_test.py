@@ -21,7 +21,7 @@ import unittest
 from dataclasses import dataclass
 
 from harness import (BINARY, PATIENCE_S, ROOT, Connection, Process, RedisServer, SystemTest,
-                     await_true, free_port, read_text, run, write_text)
+                     await_true, free_port, output_of, read_text, write_text)
 
 LIBRARY = os.path.join(ROOT, "build", "library", "libsluice.a")
 DEFAULT_PORT = "6380"
@@ -123,13 +123,10 @@ class Readme(SystemTest):
         for line in block.text.splitlines():
             if line.startswith("make "):
                 targets = shlex.split(line, comments=True)[1:]
-                dry = run("make", "-n", "-C", ROOT, *targets)
-                self.assertEqual(dry.returncode, 0, dry.stderr)
+                output_of("make", "-n", "-C", ROOT, *targets)
             else:
                 lines.append(line)
-        result = run("sh", "-eu", "-c", "\n".join(lines), cwd=self.folder)
-        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
-        self.check_output(block, result.stdout)
+        self.check_output(block, output_of("sh", "-eu", "-c", "\n".join(lines), cwd=self.folder))
 
     def check_output(self, block, printed):
         if block.expected is not None:
@@ -159,14 +156,10 @@ class Readme(SystemTest):
         program = source.removesuffix(".cc")
         compiler = [os.environ.get("CXX", "g++"), *CXX_FLAGS, source]
         if "int main(" not in block.text:
-            result = run(*compiler, "-fsyntax-only")
-            self.assertEqual(result.returncode, 0, result.stderr)
+            output_of(*compiler, "-fsyntax-only")
             return
-        result = run(*compiler, "-o", program, LIBRARY, "-pthread", "-lxxhash", "-lssl", "-lcrypto")
-        self.assertEqual(result.returncode, 0, result.stderr)
-        result = run(program, cwd=self.folder)
-        self.assertEqual(result.returncode, 0, result.stderr)
-        self.check_output(block, result.stdout)
+        output_of(*compiler, "-o", program, LIBRARY, "-pthread", "-lxxhash", "-lssl", "-lcrypto")
+        self.check_output(block, output_of(program, cwd=self.folder))
 
 
 for page in ("README", "CONTRIBUTING", "docs/resp", "docs/http", "docs/http-headers", "docs/advise",

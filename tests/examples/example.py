@@ -15,10 +15,8 @@ def program(name):
 
 def run(name, *arguments, lines=(), **options):
     """Runs an example to its end with these lines as its input. Returns the lines it prints."""
-    done = harness.run(program(name), *arguments, stdin="".join(line + "\n" for line in lines),
-                       **options)
-    assert done.returncode == 0, f"{name} ended with {done.returncode}: {done.stderr}"
-    return done.stdout.splitlines()
+    text = "".join(line + "\n" for line in lines)
+    return harness.output_of(program(name), *arguments, stdin=text, **options).splitlines()
 
 
 class Program(harness.Process):

@@ -3,7 +3,6 @@ structured-headers. The tests of examples/http_server ask it too."""
 
 import os
 import re
-import subprocess
 import tempfile
 import unittest
 
@@ -17,10 +16,8 @@ def judge(text):
     """Judges "Name: value" lines, with an empty line after each response. Returns the number of
     headers, or raises AssertionError."""
     harness.npm_install()
-    result = harness.run("node", os.path.join(FOLDER, "judge.mjs"), stdin=text)
-    if result.returncode != 0:
-        raise AssertionError("not well formed:\n" + result.stderr)
-    return int(re.fullmatch(r"(\d+) headers\n", result.stdout)[1])
+    said = harness.output_of("node", os.path.join(FOLDER, "judge.mjs"), stdin=text)
+    return int(re.fullmatch(r"(\d+) headers\n", said)[1])
 
 
 class Judge(unittest.TestCase):
@@ -28,9 +25,8 @@ class Judge(unittest.TestCase):
         self.assertEqual(len(PROGRAMS), 2, "HEADER_TESTS names the programs")
         for program in PROGRAMS:
             with self.subTest(program), tempfile.NamedTemporaryFile("r") as made:
-                subprocess.run([program, "--gtest_filter=HttpHeaders.*"], check=True,
-                               capture_output=True, timeout=harness.PATIENCE_S * 10,
-                               env=os.environ | {"MADE_HEADERS": made.name})
+                harness.output_of(program, "--gtest_filter=HttpHeaders.*",
+                                  env=os.environ | {"MADE_HEADERS": made.name})
                 self.assertGreater(judge(made.read()), 50)
 
     def test_it_says_what_is_wrong(self):

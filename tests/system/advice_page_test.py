@@ -3,17 +3,15 @@
 import json
 import os
 
-from harness import sluice
-from page import HOSTILE, SAMPLE, PageTest, data_of
+from harness import BINARY, SAMPLE, output_of, sluice
+from page import HOSTILE, PageTest, data_of
 
 
 class AdvicePage(PageTest):
     def advise(self, *arguments):
         """Runs it with both outputs. Returns the page's path, and the advice as JSON."""
         page = os.path.join(self.temporary_folder(), "advice.html")
-        result = sluice("advise", *arguments, "--html", page, "--json")
-        self.assertEqual(result.returncode, 0, result.stderr)
-        return page, json.loads(result.stdout)
+        return page, json.loads(output_of(BINARY, "advise", *arguments, "--html", page, "--json"))
 
     def expect_advice_in_chromium(self, page, advice):
         self.expect_in_chromium("advice", page, self.write_file("advice.json", json.dumps(advice)))

@@ -6,9 +6,8 @@ import json
 import os
 import random
 
-from harness import ROOT, SystemTest, read_text, sluice
+from harness import BINARY, ROOT, SAMPLE, SystemTest, decisions, output_of, replay
 
-SAMPLE = os.path.join(ROOT, "data", "access.log")
 START = datetime.datetime(2026, 3, 2, tzinfo=datetime.timezone.utc)
 BROWSER = "Mozilla/5.0 (X11; Linux x86_64)"
 SCRAPER = "203.0.113.9"
@@ -59,21 +58,13 @@ def crowd(seed, per_second):
 
 
 class Advise(SystemTest):
-    def advise(self, *arguments, code=0, **options):
-        result = sluice("advise", *arguments, **options)
-        self.assertEqual(result.returncode, code, result.stderr)
-        return result
-
-    def advice(self, *arguments, **options):
-        return json.loads(self.advise(*arguments, "--json", **options).stdout)
+    def advice(self, *arguments):
+        return json.loads(output_of(BINARY, "advise", *arguments, "--json"))
 
     def denied(self, path, limit):
         """Which keys replay denies under a limit, and how often."""
-        decisions = os.path.join(self.temporary_folder(), "decisions.jsonl")
-        result = sluice("replay", path, "--limit", limit, "--decisions", decisions)
-        self.assertEqual(result.returncode, 0, result.stderr)
         keys = collections.Counter()
-        for row in map(json.loads, read_text(decisions).splitlines()):
+        for row in decisions([limit], path):
             keys[row["key"]] += not row["allowed"]
         return +keys
 
@@ -82,12 +73,9 @@ class Advise(SystemTest):
         advice = self.advice(path, *arguments)
         self.assertEqual([each["name"] for each in advice["suggestions"]],
                          ["strict", "balanced", "lenient"])
-        self.assertEqual(len({each["limit_expr"] for each in advice["suggestions"]}), 3)
-        result = sluice("replay", path, "--json", *arguments,
-                        *(word for each in advice["suggestions"]
-                          for word in ("--limit", each["limit_expr"])))
-        self.assertEqual(result.returncode, 0, result.stderr)
-        for each, said in zip(advice["suggestions"], json.loads(result.stdout)["limits"]):
+        limits = [each["limit_expr"] for each in advice["suggestions"]]
+        report = json.loads(replay(limits, path, "--json", *arguments))
+        for each, said in zip(advice["suggestions"], report["limits"], strict=True):
             self.assertEqual((said["limit_expr"], said["denied"], said["keys_limited"]),
                              (each["limit_expr"], each["denied"], each["keys_limited"]))
         return advice
@@ -96,7 +84,7 @@ class Advise(SystemTest):
 class Sample(Advise):
     def test_golden_text(self):
         sample = os.path.relpath(SAMPLE, ROOT)
-        text = self.advise(sample, cwd=ROOT).stdout
+        text = output_of(BINARY, "advise", sample, cwd=ROOT)
         self.assertLessEqual(max(len(line) for line in text.splitlines()), 100)
         self.expect_golden("advice.txt", text)
 
@@ -112,11 +100,9 @@ class Sample(Advise):
             numbers = {*row["requests_denied"].values()}
             for limit in row["keys_denied"].values():
                 numbers |= {limit, limit - 1}
-            result = sluice("replay", SAMPLE, "--json",
-                            *(word for number in sorted(numbers) for word in
-                              ("--limit", row["limit_expr"].replace("L", str(number)))))
-            self.assertEqual(result.returncode, 0, result.stderr)
-            said = dict(zip(sorted(numbers), json.loads(result.stdout)["limits"]))
+            limits = [row["limit_expr"].replace("L", str(number)) for number in sorted(numbers)]
+            report = json.loads(replay(limits, SAMPLE, "--json"))
+            said = dict(zip(sorted(numbers), report["limits"], strict=True))
             for share in ("5%", "1%", "0.1%"):
                 limit = row["keys_denied"][share]
                 bound = float(share[:-1]) / 100 * advice["keys"]

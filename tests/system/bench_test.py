@@ -5,7 +5,7 @@ import os
 import re
 import sys
 
-from harness import BINARY, ROOT, SystemTest, read_text, run
+from harness import BINARY, ROOT, SystemTest, output_of, read_text
 
 
 TOOLS = ("--tools", os.environ["LOAD_TOOLS"])
@@ -25,28 +25,20 @@ class Bench(SystemTest):
     def check(self, part, script, *arguments):
         """A quick run succeeds, and prints the rows of the section."""
         path = os.path.join(ROOT, "bench", script)
-        result = run(sys.executable, "-B", path, "--quick", *arguments, timeout_s=300)
-        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        printed = output_of(sys.executable, "-B", path, "--quick", *arguments, timeout_s=300)
         section, = (text for text in PAGE.split("\n## ") if f"\n    bench/run {part}\n" in text)
         self.assertIn(("what", "target"), figures(section))
-        self.assertEqual(figures(section), figures(result.stdout))
+        self.assertEqual(figures(section), figures(printed))
 
     def test_the_readme_counts_the_targets(self):
         met, missed = PAGE.count("| met |\n"), PAGE.count("| **missed** |\n")
         self.assertIn(f"of {met + missed} targets there, {missed} are missed",
                       read_text(os.path.join(ROOT, "README.md")))
 
-    def test_over_http(self):
-        self.check("http", "serve_http.py", *SERVER)
-
-    def test_over_resp(self):
-        self.check("serve", "serve.py", *SERVER, *TOOLS)
-
-    def test_replay(self):
-        self.check("replay", "replay.py", *SERVER)
-
-    def test_on_redis(self):
-        self.check("redis", "redis.py", *TOOLS)
-
-    def test_on_memcached(self):
-        self.check("memcached", "memcached.py", *TOOLS)
+    def test_each_part(self):
+        for part, script, arguments in (
+                ("http", "serve_http.py", SERVER), ("serve", "serve.py", SERVER + TOOLS),
+                ("replay", "replay.py", SERVER), ("redis", "redis.py", TOOLS),
+                ("memcached", "memcached.py", TOOLS)):
+            with self.subTest(part):
+                self.check(part, script, *arguments)

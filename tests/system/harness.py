@@ -23,6 +23,7 @@ import unittest
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 BINARY = os.environ.get("SLUICE_BINARY", os.path.join(ROOT, "build", "release", "sluice"))
 GOLDEN = os.path.join(ROOT, "tests", "system", "golden")
+SAMPLE = os.path.join(ROOT, "data", "access.log")
 PATIENCE_S = 20
 # Options of a program for which the permissions of files count, as they do not for root.
 NOBODY = {"user": 65534, "group": 65534} if os.geteuid() == 0 else {}
@@ -44,6 +45,30 @@ def run(*arguments, stdin=None, text=True, timeout_s=200, **options):
 
 def sluice(*arguments, **options):
     return run(BINARY, *arguments, **options)
+
+
+def output_of(*command, **options):
+    """The standard output of a program, which must succeed."""
+    result = run(*command, **options)
+    if result.returncode != 0:
+        raise AssertionError(f"{command} ended with {result.returncode}: {result.stdout}"
+                             f"{result.stderr}")
+    return result.stdout
+
+
+def limit_options(limits):
+    return [word for limit in limits for word in ("--limit", limit)]
+
+
+def replay(limits, *arguments, **options):
+    """The standard output of `sluice replay` under these limits."""
+    return output_of(BINARY, "replay", *limit_options(limits), *arguments, **options)
+
+
+def decisions(limits, *arguments, **options):
+    """What `sluice replay` decides under these limits, as values."""
+    lines = replay(limits, *arguments, "--decisions", "-", **options).splitlines()
+    return [json.loads(line) for line in lines]
 
 
 def new_token(name):
@@ -426,6 +451,13 @@ def post(port, path, body):
     status, headers, text = request(port, "POST", path, {"Content-Type": "application/json"},
                                     json.dumps(body))
     return status, headers, json.loads(text) if text else None
+
+
+def metrics(port, headers=None):
+    """{'NAME{LABELS}': value} of a server of HTTP."""
+    text = request(port, "GET", "/metrics", headers)[2].decode()
+    rows = re.findall(r"^(\w+(?:\{.*?\})?) (\S+)$", text, re.M)
+    return {name: float(value) for name, value in rows}
 
 
 class SystemTest(unittest.TestCase):

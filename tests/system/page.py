@@ -5,10 +5,9 @@ import json
 import os
 import re
 
-from harness import ROOT, SystemTest, npm_install, read_text, run
+from harness import SystemTest, npm_install, output_of, read_text
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "pages")
-SAMPLE = os.path.join(ROOT, "data", "access.log")
 DATA = re.compile(r'<script type="application/json" id="data">(.*?)</script>', re.DOTALL)
 # Keys that would do harm as markup, as a formula, or unseen.
 HOSTILE = ["</script><script>window.harmed=1</script>", "<img src=x onerror=window.harmed=1>",
@@ -24,7 +23,6 @@ class PageTest(SystemTest):
         """pages/NAME.mjs, which looks at a page in Chromium, finds nothing wrong. The address is a
         URL or a path."""
         npm_install()
-        result = run("node", os.path.join(FOLDER, name + ".mjs"),
-                     "file://" + address if address.startswith("/") else address, *arguments,
-                     timeout_s=120)
-        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        output_of("node", os.path.join(FOLDER, name + ".mjs"),
+                  "file://" + address if address.startswith("/") else address, *arguments,
+                  timeout_s=120)

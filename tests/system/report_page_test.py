@@ -5,8 +5,8 @@ import collections
 import json
 import os
 
-from harness import read_text, sluice, write_text
-from page import DATA, HOSTILE, SAMPLE, PageTest, data_of
+from harness import SAMPLE, read_text, replay, write_text
+from page import DATA, HOSTILE, PageTest, data_of
 
 LIMITS = ("token_bucket 4/1m", "fixed_window 4/1m", "token_bucket 30/1m")
 # Keys that are cut to the same text.
@@ -16,19 +16,18 @@ MOST_LISTED = 10
 
 
 class ReportPage(PageTest):
-    def replay(self, *arguments):
+    def replay(self, limits, *arguments):
         """Runs a replay with all outputs. Returns the paths of the page, the summary as JSON and
         the decisions."""
         folder = self.temporary_folder()
         page, summary, decisions = (os.path.join(folder, name) for name in
                                     ("report.html", "summary.json", "decisions.jsonl"))
-        result = sluice("replay", *arguments, "--html", page, "--json", "--decisions", decisions)
-        self.assertEqual(result.returncode, 0, result.stderr)
-        write_text(summary, result.stdout)
+        write_text(summary, replay(limits, *arguments, "--html", page, "--json", "--decisions",
+                                   decisions))
         return page, summary, decisions
 
     def sample(self):
-        return self.replay(SAMPLE, *(word for limit in LIMITS for word in ("--limit", limit)))
+        return self.replay(LIMITS, SAMPLE)
 
     def test_the_page_has_the_numbers_of_the_summary(self):
         page, summary, _ = self.sample()
@@ -38,7 +37,7 @@ class ReportPage(PageTest):
             shown["most_denied"] = shown["most_denied"][:len(limit["most_denied"])]
         self.assertEqual(data["report"], wanted)
         self.assertEqual(sum(data["timeline"]["requests"]), wanted["requests"])
-        for limit, column in zip(wanted["limits"], data["timeline"]["denied"]):
+        for limit, column in zip(wanted["limits"], data["timeline"]["denied"], strict=True):
             self.assertEqual(sum(column), limit["denied"])
         self.assertTrue(data["command"].startswith("sluice replay "), data["command"])
         for word in (SAMPLE, *LIMITS):
@@ -91,10 +90,8 @@ class ReportPage(PageTest):
         points = [point for sweep in data["sweep"] for point in sweep["points"]]
         self.assertEqual(len(points), 6 * len(LIMITS))
         limits = sorted({point["limit_expr"] for point in points})
-        result = sluice("replay", SAMPLE, "--json",
-                        *(word for limit in limits for word in ("--limit", limit)))
         keys = {limit["limit_expr"]: limit["keys_limited"]
-                for limit in json.loads(result.stdout)["limits"]}
+                for limit in json.loads(replay(limits, SAMPLE, "--json"))["limits"]}
         for point in points:
             self.assertEqual(point["keys_limited"], keys[point["limit_expr"]], point)
 
@@ -119,8 +116,8 @@ class ReportPage(PageTest):
     def test_hostile_keys_in_chromium(self):
         lines = "".join(json.dumps({"time": 1700000000.05 + i % 7, "key": key}) + "\n"
                         for i, key in enumerate(HOSTILE * 20 + TWINS))
-        page, _, _ = self.replay(self.write_file("log.jsonl", lines), "--limit",
-                                 "fixed_window 5/1h", "--limit", "fixed_window 2/1h")
+        page, _, _ = self.replay(["fixed_window 5/1h", "fixed_window 2/1h"],
+                                 self.write_file("log.jsonl", lines))
         self.expect_in_chromium("hostile_keys", page)
 
     def test_a_page_of_many_lines_is_small(self):
@@ -129,8 +126,7 @@ class ReportPage(PageTest):
                         for i in range(200_000))
         limits = [f"token_bucket {n}/1m" for n in (1, 2, 3)] + ["sliding_log 9/5m",
                                                                 "fixed_window 20/1h"]
-        page, summary, _ = self.replay(self.write_file("log.csv", "time,key\n" + lines),
-                                       *(word for limit in limits for word in ("--limit", limit)))
+        page, summary, _ = self.replay(limits, self.write_file("log.csv", "time,key\n" + lines))
         self.assertLessEqual(os.path.getsize(page), MAX_BYTES)
         data = data_of(page)
         requests = {key["key"]: sum(key["requests"]) for key in data["keys"]}
@@ -139,5 +135,5 @@ class ReportPage(PageTest):
                 self.assertEqual(requests[key["key"]], key["requests"])
 
     def test_an_empty_log_in_chromium(self):
-        page, _, _ = self.replay(self.write_file("log", ""), "--limit", "fixed_window 5/1h")
+        page, _, _ = self.replay(["fixed_window 5/1h"], self.write_file("log", ""))
         self.expect_in_chromium("empty_report", page)

@@ -6,10 +6,9 @@ import re
 import signal
 import subprocess
 
-from harness import (BINARY, ROOT, Connection, MemcachedServer, RedisServer, Server, SystemTest,
-                     await_true, read_text, sluice)
+from harness import (BINARY, ROOT, SAMPLE, Connection, MemcachedServer, RedisServer, Server,
+                     SystemTest, await_true, read_text, replay)
 
-SAMPLE = os.path.join(ROOT, "data", "access.log")
 LIMITS = ("token_bucket 10/1m", "leaky_bucket 1/1s queue=5", "fixed_window 20/1m",
           "fixed_window 20/1m anchor=first", "sliding_log 20/1m", "sliding_window 60/1m",
           "sliding_counter 20/1m", "token_bucket 10/1m burst=20 & sliding_log 60/10m")
@@ -29,10 +28,7 @@ class StoreOnServers:
         self.store_server = self.enterContext(self.start())
 
     def decisions(self, store):
-        arguments = [word for limit in LIMITS for word in ("--limit", limit)]
-        result = sluice("replay", SAMPLE, *arguments, "--store", store, "--decisions", "-")
-        self.assertEqual(result.returncode, 0, result.stderr)
-        return result.stdout
+        return replay(LIMITS, SAMPLE, "--store", store, "--decisions", "-")
 
     def test_replay_decides_as_in_memory(self):
         in_memory = self.decisions("memory:")
@@ -91,8 +87,7 @@ class Redis(StoreOnServers, SystemTest):
                 self.assertNotIsInstance(connection.ask(*words), Exception, words)
         further = re.search(r"`replay` needs\s+`(.*?)`", page)[1]
         self.store_server.ask("ACL", "SETUSER", "app", *further.split())
-        result = sluice("replay", SAMPLE, "--limit", bucket, "--store", url.split("?")[0])
-        self.assertEqual(result.returncode, 0, result.stderr)
+        replay([bucket], SAMPLE, "--store", url.split("?")[0])
         self.assertEqual(self.store_server.ask("ACL", "LOG"), [])
         for right in re.findall(r"\+(\w+)", further):
             self.assertIn(f"cmdstat_{right}:", self.store_server.ask("INFO", "commandstats"))
@@ -104,18 +99,18 @@ class Redis(StoreOnServers, SystemTest):
         path = os.path.join(self.temporary_folder(), "decisions")
         with subprocess.Popen([BINARY, "replay", "--limit", "fixed_window 1/1d", "--store",
                                self.store_server.url, "--decisions", path],
-                              stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as replay:
-            replay.stdin.write("time,key\n" + "".join(f"0,{i}\n" for i in range(2 * half)))
-            replay.stdin.flush()
+                              stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as program:
+            program.stdin.write("time,key\n" + "".join(f"0,{i}\n" for i in range(2 * half)))
+            program.stdin.flush()
             await_true("half of the keys", lambda: self.items() >= half)
             # Redis may send this answer before that to the last decisions, which it executed in
             # the same turn of its loop. Both are sent before it answers once more.
             self.items()
             self.store_server.signal(signal.SIGKILL)
             self.store_server.wait()
-            replay.stdin.close()
-            self.assertEqual(replay.wait(60), 1)
-            self.assertIn(self.store_server.url.replace("redis://", ""), replay.stderr.read())
+            program.stdin.close()
+            self.assertEqual(program.wait(60), 1)
+            self.assertIn(self.store_server.url.replace("redis://", ""), program.stderr.read())
         keys = [json.loads(line)["key"] for line in read_text(path).splitlines()]
         self.assertEqual(keys, [str(i) for i in range(half)])
 

@@ -9,15 +9,14 @@ by the store's clock. Tests of them wait for a second or two.
 """
 
 import glob
-import json
 import os
 import queue
 import subprocess
 import threading
 from dataclasses import dataclass
 
-from harness import (PATIENCE_S, Connection, RedisServer, Server, SystemTest, await_true, read_text,
-                     sluice)
+from harness import (PATIENCE_S, Connection, RedisServer, Server, SystemTest, await_true, decisions,
+                     read_text)
 
 # The store of Sluice; {port} is that of the redis-server which runs the recipe.
 STORE = "redis://127.0.0.1:{port}/1"
@@ -157,15 +156,13 @@ class RecipeTest(SystemTest):
     def sluice_decisions(self, limit, load):
         """`sluice replay` of a load: (instant in ms, cost) of one caller. Its decisions."""
         rows = "".join(f"{ms // 1000}.{ms % 1000:03},caller,{cost}\n" for ms, cost in load)
-        result = sluice("replay", "--limit", limit, "--store", self.store, "--format", "csv",
-                        "--decisions", "-", "-", stdin="time,key,cost\n" + rows)
-        self.assertEqual(result.returncode, 0, result.stderr)
-        return [json.loads(line) for line in result.stdout.splitlines()]
+        return decisions([limit], "--store", self.store, "--format", "csv", "-",
+                         stdin="time,key,cost\n" + rows)
 
     def sluice_admits(self, limit, instants_ms):
         """How many requests of cost 1 `sluice replay` admits."""
-        decisions = self.sluice_decisions(limit, [(ms, 1) for ms in instants_ms])
-        return sum(decision["allowed"] for decision in decisions)
+        made = self.sluice_decisions(limit, [(ms, 1) for ms in instants_ms])
+        return sum(decision["allowed"] for decision in made)
 
 
 def check(connection, limit, key="caller", cost=1):
