@@ -208,6 +208,15 @@ TEST_F(EndpointsTest, ChecksAllOrNothing) {
   EXPECT_THAT(denied.body,
               HasSubstr("\"remaining\":99,"));  // Of the other part: not charged again.
   EXPECT_THAT(bad(R"({"checks":[],"all":true})"), HasSubstr("1 to 16 checks"));
+  const auto all_of = [](int count) {
+    std::string checks;
+    for (int i = 0; i < count; ++i) {
+      checks += R"(,{"limit":"api","key":")" + std::to_string(i) + "\"}";
+    }
+    return "{\"all\":true,\"checks\":[" + checks.substr(1) + "]}";
+  };
+  EXPECT_EQ(ask("/v1/check", all_of(16)).status, 200);
+  EXPECT_THAT(bad(all_of(17)), HasSubstr("1 to 16 checks"));
   EXPECT_THAT(
       bad(R"({"checks":[{"limit":"login","key":"a"},{"limit":"nope","key":"a"}],"all":true})"),
       HasSubstr("checks[1]: no limit is named 'nope'"));
@@ -240,6 +249,24 @@ TEST_F(EndpointsTest, ReservesAndCommits) {
               HasSubstr("\"delay_ms\":200"));
   const std::string denied = members("/v1/reserve", kBob + "}", 429);
   EXPECT_EQ(value_of(denied, "reservation"), "(none)");
+}
+
+TEST_F(EndpointsTest, LendsPermits) {
+  const std::string job = R"({"limit":"jobs","key":"gpu")";
+  const std::string granted = members("/v1/permits/acquire", job + "}");
+  EXPECT_THAT(granted, HasSubstr("\"lease_ms\":30000"));
+  EXPECT_THAT(members("/v1/permits/acquire", job + "}", 429),
+              HasSubstr("\"retry_after_ms\":30000"));
+  const std::string held = job + R"(,"permit":")" + value_of(granted, "permit") + "\"}";
+  for (const std::string path : {"/v1/permits/renew", "/v1/permits/release"}) {
+    EXPECT_EQ(members(path, held), granted);
+  }
+  for (const std::string path : {"/v1/permits/renew", "/v1/permits/release"}) {
+    EXPECT_EQ(ask(path, held).status, 410);
+    const Reply wrong = ask(path, job + R"(,"permit":"x"})");
+    EXPECT_EQ(wrong.status, 400);
+    EXPECT_THAT(wrong.body, HasSubstr("is no permit"));
+  }
 }
 
 TEST_F(EndpointsTest, AReservationThatIsNotCommittedInTimeStaysSpent) {

@@ -46,7 +46,7 @@ TEST_F(SimulateTest, NamesWhatIsWrongAndWhere) {
   expect_refused(R"({"limits":[],"arrivals":[]})", "there must be 1 to 16 limits");
   expect_refused(R"({"limits":[1],"arrivals":[]})", "\\\"limits\\\"[0] must be a string");
   expect_refused(R"({"limits":["fixed_window 1/1s","fixed_window 1/1x"],"arrivals":[]})",
-                 R"("index":1,"offset":)");
+                 R"("index":1,"offset":16)");
   const std::string good = R"({"limits":["fixed_window 1/1s"],"arrivals":)";
   expect_refused(good + "[2,1]}", "[1] is before the one in front of it");
   expect_refused(good + "[-1]}", R"(\"arrivals\"[0]: there must be a time in milliseconds)");
