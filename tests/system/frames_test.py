@@ -81,19 +81,6 @@ class AgainstRedis(ServerTest):
                 self.assertRegex(expected, b"^-ERR Protocol error: too big ")
                 self.assertEqual(exchange(self.server.address, endless), expected)
 
-
-class Bounds(ServerTest):
-    def test_bounds(self):
-        for frame, reply in (
-                (command("NOSUCH", *["a"] * 63) + AFTER,
-                 rb"^-ERR unknown command [^\r\n]*\r\n\$5\r\nafter\r\n$"),
-                (command("NOSUCH", *["a"] * 64) + AFTER,
-                 rb"^-ERR Protocol error: too many arguments, at most 64\r\n$"),
-                (command("ECHO", "x" * 60 * KIB), rb"^\$61440\r\nx{61440}\r\n$"),
-                (command("ECHO", "x" * 65 * KIB), rb"^-ERR [^\r\n]*\r\n$"),
-                (command("ECHO", *["x" * 30 * KIB] * 3), rb"^-ERR [^\r\n]*\r\n$")):
-            self.assertRegex(exchange(self.server.address, frame), reply)
-
     def test_noise(self):
         """Bytes of no protocol end the connection or are unknown commands; others are untouched."""
         steady = self.connect()

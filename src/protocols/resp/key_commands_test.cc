@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "sluice/health.h"
 #include "sluice/store.h"
@@ -17,6 +18,63 @@ using testing::StartsWith;
 
 // The limits are of hours and days, so the time that passes changes nothing.
 using KeyCommandsTest = CommandsTest<memory_store>;
+
+TEST_F(KeyCommandsTest, ThrottlesAsRedisCell) {
+  TestConnection still(thread_over(still_store()));
+  const auto throttle = [&](const std::string& words) {
+    return still.send("CL.THROTTLE " + words + "\r\n");
+  };
+  EXPECT_EQ(throttle("a 9 1 3600 4"), integers({0, 10, 6, -1, 14'400}));
+  EXPECT_EQ(throttle("a 9 1 3600 6"), integers({0, 10, 0, -1, 36'000}));
+  EXPECT_EQ(throttle("a 9 1 3600 2"), integers({1, 10, 0, 7'200, 36'000}));
+  // Zero is a peek.
+  EXPECT_EQ(throttle("b 4 1 3600 0"), integers({0, 5, 5, -1, 0}));
+  EXPECT_EQ(throttle("b 4 1 3600 2"), integers({0, 5, 3, -1, 7'200}));
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(throttle("b 4 1 3600 0"), integers({0, 5, 3, -1, 7'200}));
+  }
+  // More than the limit never passes.
+  EXPECT_EQ(throttle("c 4 1 3600 6"), integers({1, 5, 5, -1, 0}));
+  EXPECT_EQ(throttle("c 4 1 3600 9223372036854775807"), integers({1, 5, 5, -1, 0}));
+  // Less than zero is a refund.
+  EXPECT_EQ(throttle("d 4 1 3600 5"), integers({0, 5, 0, -1, 18'000}));
+  EXPECT_EQ(throttle("d 4 1 3600 -2"), integers({0, 5, 2, -1, 10'800}));
+  EXPECT_EQ(throttle("d 4 1 3600 -9223372036854775808"), integers({0, 5, 5, -1, 0}));
+  EXPECT_EQ(throttle("d 4 1 3600 -1"), integers({0, 5, 5, -1, 0}));
+  // The limit may change.
+  EXPECT_EQ(throttle("e 9 1 10 10"), integers({0, 10, 0, -1, 100}));
+  EXPECT_EQ(throttle("e 19 1 10 0"), integers({0, 20, 10, -1, 100}));
+  EXPECT_EQ(throttle("e 4 1 10 1"), integers({1, 5, 0, 60, 100}));
+  for (const std::string& key :
+       {std::string(), std::string("\r\n"), std::string("\0\xff", 2), std::string("a b")}) {
+    EXPECT_EQ(still.send(array({"cl.Throttle", key, "4", "1", "3600"})),
+              integers({0, 5, 4, -1, 3'600}));
+  }
+  // Another name of the command, and its other form, have the same keys.
+  EXPECT_EQ(still.send("RL.THROTTLE b 4 1 3600\r\n"), integers({0, 5, 2, -1, 10'800}));
+  EXPECT_EQ(still.send("THROTTLE b 5 1 3600\r\n"), integers({1, 5, 1, 14'400, 0}));
+}
+
+TEST_F(KeyCommandsTest, NamesTheNumberAtFaultAndChangesNothing) {
+  run("CL.THROTTLE key 4 1 3600");
+  const std::vector<std::string> names{"max_burst", "count", "period", "quantity"};
+  for (std::size_t at = 0; at < names.size(); ++at) {
+    for (const std::string bad : {"x", "", "1.5", " 1", "+", "9223372036854775808", "0x10"}) {
+      std::vector<std::string> words{"CL.THROTTLE", "key", "1", "1", "1", "1"};
+      words[2 + at] = bad;
+      EXPECT_THAT(send(array(words)), StartsWith("-ERR " + names[at])) << bad;
+    }
+  }
+  const auto error = [this](const std::string& words) { return run("CL.THROTTLE " + words); };
+  for (const std::string words : {"key", "key 1 1", "key 1 1 1 1 1"}) {
+    EXPECT_THAT(error(words), StartsWith("-ERR wrong number of arguments")) << words;
+  }
+  EXPECT_THAT(error("key -1 1 1"), StartsWith("-ERR max_burst"));
+  EXPECT_THAT(error("key 1 0 1"), StartsWith("-ERR count"));
+  EXPECT_THAT(error("key 1 1 0"), StartsWith("-ERR period"));
+  EXPECT_THAT(error("key 9223372036854775807 1 9223372036854775807"), StartsWith("-ERR "));
+  EXPECT_THAT(run("CL.THROTTLE key 4 1 3600 0"), StartsWith("*5\r\n:0\r\n:5\r\n:4\r\n"));
+}
 
 TEST_F(KeyCommandsTest, ThrottlesAsThrottlecrab) {
   auto fake = still_store();

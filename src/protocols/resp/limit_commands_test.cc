@@ -28,6 +28,35 @@ class LimitCommandsTest : public CommandsTest<memory_store> {
 
 const std::string kLog = " 'sliding_log 5/1h' ";
 
+TEST_F(LimitCommandsTest, TakesUnitsAndGivesThemBack) {
+  TestConnection still(thread_over(still_store()));
+  const auto on = [&](const std::string& command, const std::string& rest) {
+    return still.send("SLUICE." + command + kLog + rest + "\r\n");
+  };
+  const std::string fresh = integers({1, 5, 5, 0, 0, 0});
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(on("PEEK", "a"), fresh);
+  EXPECT_EQ(on("CHECK", "a 2"), integers({1, 5, 3, 0, 3'600'000, 0}));
+  EXPECT_EQ(on("PEEK", "a"), integers({1, 5, 3, 0, 3'600'000, 0}));
+  EXPECT_EQ(on("CHECK", "a 4"), integers({0, 5, 3, 3'600'000, 3'600'000, 0}));
+  EXPECT_EQ(on("CHECK", "a 6"), integers({0, 5, 3, -1, 3'600'000, 0}));
+  EXPECT_EQ(on("CHECK", "a 0"), integers({1, 5, 3, 0, 3'600'000, 0}));
+  EXPECT_EQ(on("RESET", "a"), "+OK\r\n");
+  EXPECT_EQ(on("PEEK", "a"), fresh);
+  EXPECT_EQ(on("TAKE", "b"), integers({1, 5, 4, 0, 3'600'000, 0, 1}));
+  EXPECT_EQ(on("TAKE", "b 9"), integers({1, 5, 0, 0, 3'600'000, 0, 4}));
+  EXPECT_EQ(on("TAKE", "b 9"), integers({0, 5, 0, 3'600'000, 3'600'000, 0, 0}));
+  EXPECT_EQ(on("REFUND", "b 2"), integers({1, 5, 2, 0, 3'600'000, 0}));
+  EXPECT_EQ(on("CHARGE", "b 4"), integers({1, 5, 0, 0, 3'600'000, 0}));
+  EXPECT_EQ(on("CHECK", "b"), integers({0, 5, 0, 3'600'000, 3'600'000, 0}));
+  EXPECT_EQ(on("BLOCK", "c 60000"), integers({1, 5, 0, 0, 60'000, 0}));
+  EXPECT_EQ(on("CHECK", "c"), integers({0, 5, 0, 60'000, 60'000, 0}));
+  EXPECT_EQ(on("RESET", "c"), "+OK\r\n");
+  EXPECT_EQ(on("CHECK", "c"), integers({1, 5, 4, 0, 3'600'000, 0}));
+  const std::string bucket = "SLUICE.CHECK 'leaky_bucket 1/1h queue=4' a\r\n";
+  EXPECT_EQ(still.send(bucket + bucket),
+            integers({1, 5, 4, 0, 3'600'000, 0}) + integers({1, 5, 3, 0, 7'200'000, 3'600'000}));
+}
+
 TEST_F(LimitCommandsTest, NamesTheArgumentAtFault) {
   EXPECT_EQ(run("SLUICE.REFUND" + kLog + "a -1"), "-ERR n must be at least 0\r\n");
   EXPECT_EQ(run("SLUICE.CHARGE" + kLog + "a x"), "-ERR n is not an integer or out of range\r\n");
@@ -97,6 +126,10 @@ TEST_F(LimitCommandsTest, AsksTogetherInAPipelineAndInATransaction) {
   *fake->clock += 10'000'000'000;
   over_fake.send("MULTI\r\n" + one + both + "PING\r\n" + one);
   EXPECT_EQ(over_fake.send("EXEC\r\n"), "*4\r\n" + expected);
+  // Denied by the first, of which 2 are left; the second one is not charged.
+  EXPECT_EQ(over_fake.send("SLUICE.CHECKALL 2 login a 3 login b 1\r\n"),
+            "*4\r\n:0\r\n" + integers({0, 5, 2, 200, 600, 0}) + integers({0, 5, 2, 200, 600, 0}) +
+                integers({1, 5, 4, 0, 200, 0}));
   const auto later = later_store();
   TestConnection over_later(thread_over(later));
   later->answers = ScriptedStore::Answers::kAtOnce;
