@@ -3,7 +3,6 @@
 import json
 import os
 import urllib.parse
-import urllib.request
 
 from harness import Connection, Process, SystemTest, await_true, free_port, request, run
 
@@ -54,9 +53,8 @@ class MetricsTest(SystemTest):
 
         def ask(query):
             """The values that Prometheus knows, by their labels in the order of `query`."""
-            url = f"http://127.0.0.1:{port}/api/v1/query?query={urllib.parse.quote(query)}"
-            with urllib.request.urlopen(url, timeout=20) as reply:
-                rows = json.load(reply)["data"]["result"]
+            path = "/api/v1/query?query=" + urllib.parse.quote(query)
+            rows = json.loads(request(port, "GET", path)[2])["data"]["result"]
             return {tuple(row["metric"].values()): row["value"][1] for row in rows}
 
         await_true("ready", is_ready)

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import re
 import shutil
 import signal
 import ssl
@@ -10,9 +9,9 @@ import threading
 import time
 
 from certificates import Certificates
-from harness import (BINARY, NOBODY, PATIENCE_S, Connection, MemcachedServer, Process, RedisServer,
-                     Server, SystemTest, await_true, command, free_port, open_socket, post,
-                     read_text, replace_text, request, run, taken_address, write_text)
+from harness import (BINARY, NOBODY, PATIENCE_S, Connection, Process, Server, SystemTest,
+                     await_true, command, free_port, metrics, open_socket, post, read_text,
+                     replace_text, run, taken_address, write_text)
 
 LIMITS = "limits: {{api: token_bucket {}/24h, login: sliding_log 5/1h}}\n"
 
@@ -98,40 +97,38 @@ class Reload(SystemTest):
         self.assertEqual(server.output().count("reloaded: "), 3, server.output())
 
     def test_a_reservation_is_settled_by_the_present_limit(self):
-        stores = ["memory:", self.enterContext(RedisServer()).url + "?deadline=5s",
-                  self.enterContext(MemcachedServer()).url + "?deadline=5s"]
-        for number, store in enumerate(stores):
-            with self.subTest(store):
-                self.port, http = free_port(), free_port()
-                listen = f"listen: {{resp: '127.0.0.1:{self.port}', http: '127.0.0.1:{http}'}}\n"
-                text = listen + f"store: '{store}'\nlimits: {{api: {{limit: %s}}}}\n"
-                self.path = os.path.join(self.folder, f"{number}.yaml")
-                server = self.serve(text % "token_bucket 10/1h")
-                connection = self.connect()
-                reserve = lambda: post(http, "/v1/reserve", {"limit": "api", "key": "k"})[2]
-                commit = lambda reserved, cost: post(
-                    http, "/v1/commit", {"reservation": reserved["reservation"], "cost": cost})
-                kept, lost, again = reserve(), reserve(), reserve()
-                # Three units were taken that come back in 18 minutes. The five that are charged now
-                # come back in 5 ms, and not in half an hour, as by the former limit.
-                self.write(text % "token_bucket 1000/1s")
-                server.await_output("reloaded: ", 1)
-                status, _, decision = commit(kept, 6)
-                self.assertEqual((status, decision["limit"]), (200, 1000))
-                self.assertLessEqual(decision["reset_after_ms"], 1_080_005)
-                # One of another kind begins fresh, and the former state does not replace its own:
-                # that of an override of the key, and then of the whole limit.
-                for reloads, (reserved, limit) in enumerate((
-                        (lost, "token_bucket 1000/1s, "
-                               "overrides: [{key: k, limit: fixed_window 10/24h}]"),
-                        (again, "sliding_log 10/24h")), 2):
-                    self.write(text % limit)
-                    server.await_output("reloaded: ", reloads)
-                    self.assertEqual(connection.ask("SLUICE.CHECK", "api", "k", 10)[:3], [1, 10, 0])
-                    status, _, problem = commit(reserved, 0)
-                    self.assertEqual(status, 404)
-                    self.assertIn("another kind", problem["detail"])
-                    self.assertEqual(connection.ask("SLUICE.CHECK", "api", "k")[:3], [0, 10, 0])
+        http = free_port()
+        text = (f"listen: {{resp: '127.0.0.1:{self.port}', http: '127.0.0.1:{http}'}}\n"
+                "limits: {api: {limit: %s}}\n")
+        server = self.serve(text % "token_bucket 10/1h")
+        connection = self.connect()
+
+        def commit(reserved, cost):
+            reservation = {"reservation": reserved["reservation"], "cost": cost}
+            status, _, reply = post(http, "/v1/commit", reservation)
+            return status, reply
+
+        kept, lost, again = (post(http, "/v1/reserve", {"limit": "api", "key": "k"})[2]
+                             for _ in range(3))
+        # Three units were taken that come back in 18 minutes. The five that are charged now come
+        # back in 5 ms, and not in half an hour, as by the former limit.
+        self.write(text % "token_bucket 1000/1s")
+        server.await_output("reloaded: ", 1)
+        status, decision = commit(kept, 6)
+        self.assertEqual((status, decision["limit"]), (200, 1000))
+        self.assertLessEqual(decision["reset_after_ms"], 1_080_005)
+        # One of another kind begins fresh, and the former state does not replace its own: that of
+        # an override of the key, and then of the whole limit.
+        for reloads, (reserved, limit) in enumerate((
+                (lost, "token_bucket 1000/1s, overrides: [{key: k, limit: fixed_window 10/24h}]"),
+                (again, "sliding_log 10/24h")), 2):
+            self.write(text % limit)
+            server.await_output("reloaded: ", reloads)
+            self.assertEqual(connection.ask("SLUICE.CHECK", "api", "k", 10)[:3], [1, 10, 0])
+            status, problem = commit(reserved, 0)
+            self.assertEqual(status, 404)
+            self.assertIn("another kind", problem["detail"])
+            self.assertEqual(connection.ask("SLUICE.CHECK", "api", "k")[:3], [0, 10, 0])
 
     def test_in_a_folder_that_cannot_be_watched(self):
         """One that the server may not list. It warns, once, and takes a change on SIGHUP."""
@@ -511,22 +508,21 @@ class Reload(SystemTest):
         listen = f"listen: {{http: '127.0.0.1:{port}'}}\n"
         server = self.serve(listen)
 
-        def metrics():
-            _, _, text = request(port, "GET", "/metrics")
-            rows = re.findall(r"^sluice_(\w*reload\S*) (\S+)$", text.decode(), re.M)
-            return {name: float(value) for name, value in rows}
+        def of_reloads():
+            return {name.removeprefix("sluice_"): value for name, value in metrics(port).items()
+                    if "reload" in name}
 
-        first = metrics()
+        first = of_reloads()
         self.assertEqual(list(first.values())[:2], [0, 0])
         self.assertLess(abs(first["last_reload_time_seconds"] - time.time()), PATIENCE_S)
         self.write("limits: nonsense\n")
         server.await_output("not reloaded", 1)
-        failed = metrics()
+        failed = of_reloads()
         self.assertEqual(failed, {**first, 'reloads_total{outcome="failed"}': 1,
                                   "last_reload_succeeded": 0})
         self.write(listen + LIMITS.format(10))
         server.await_output("reloaded: ", 1)
-        last = metrics()
+        last = of_reloads()
         self.assertEqual(last['reloads_total{outcome="succeeded"}'], 1)
         self.assertGreater(last["last_reload_time_seconds"], first["last_reload_time_seconds"])
 
