@@ -24,7 +24,8 @@ export async function withBrowser(use) {
   } finally {
     process.kill(-chromium.pid, 'SIGKILL');  // With the processes that it has started.
     await ended;
-    await remove(folder);
+    // Processes of Chromium may be about to end, and write a last file meanwhile.
+    rmSync(folder, { recursive: true, force: true, maxRetries: 40, retryDelay: 20 });
   }
 }
 
@@ -35,19 +36,6 @@ export function withPage(address, use) {
     await use(page);
     assert.deepEqual(page.faults, []);
   });
-}
-
-// Processes of Chromium may be about to end, and write a last file meanwhile.
-async function remove(folder) {
-  const end = Date.now() + patienceMs;
-  for (;;) {
-    try {
-      return rmSync(folder, { recursive: true, force: true });
-    } catch (error) {
-      if (Date.now() > end) throw error;
-      await new Promise((resolve) => setTimeout(resolve, 20));
-    }
-  }
 }
 
 class Browser {
