@@ -63,13 +63,17 @@ class Restart(SystemTest):
             self.assertEqual(server.stop(), 1)  # The last one was not written.
 
     def test_it_is_written_from_time_to_time_and_counted(self):
+        in_the_way = self.path + ".new"
+        os.makedirs(os.path.join(in_the_way, "a file"))
         with self.serve("--snapshot-every", "1s", http=True) as server:
             def count(outcome):
                 return metrics(server.http[1])[f'sluice_snapshots_total{{outcome="{outcome}"}}']
 
+            await_true("a failure", lambda: count("failed") > 0)
+            self.assertEqual(count("succeeded"), 0)
+            os.rename(in_the_way, self.path + ".away")
             await_true("a snapshot", lambda: count("succeeded") > 0)
             self.assertTrue(os.path.exists(self.path))
-            self.assertEqual(count("failed"), 0)
 
     def test_what_cannot_be_kept_is_refused(self):
         self.assertIn("--snapshot-every must be a duration from 1s to 1d",
