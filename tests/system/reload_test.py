@@ -75,13 +75,6 @@ class Reload(SystemTest):
         counts = {row[0]: row[2:] for row in connection.ask("SLUICE.LIMITS")}
         self.assertEqual(counts, {"login": [4, 0], "api": [1, 0], "more": [0, 1],
                                   "(other)": [0, 0]})
-        # Another algorithm, and one limit gone: fresh, and unknown. The connection has stayed open.
-        self.write(self.listen() + "limits: {login: fixed_window 6/1h}\n")
-        server.signal(signal.SIGHUP)
-        server.await_output(", 1 named limit, ")
-        server.await_output("; limits: 1 changed with fresh keys (login), 2 removed (api, more)\n")
-        self.assertEqual(connection.ask("SLUICE.CHECK", "login", "k")[:3], [1, 6, 5])
-        self.assertIn("no limit is named", str(connection.ask("SLUICE.PEEK", "more", "k")))
 
     def test_on_a_change_of_the_file(self):
         server = self.start(LIMITS.format(10))
