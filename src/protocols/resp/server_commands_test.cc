@@ -173,6 +173,10 @@ TEST_F(ServerCommandsTest, TellsHowTheStoreIs) {
   EXPECT_THAT(run("INFO sluice"),
               HasSubstr("\r\nstore_state:up\r\nround_trip_p50_usec:121\r\n"
                         "round_trip_p99_usec:3400\r\nevicted_keys:5\r\nwithout_room:6\r\n"));
+  TestConnection in_memory(thread_over(open_store("memory:")));
+  EXPECT_THAT(in_memory.send("INFO sluice\r\n"),
+              HasSubstr("\r\nstore_state:up\r\nround_trip_p50_usec:0\r\n"
+                        "round_trip_p99_usec:0\r\nevicted_keys:0\r\nwithout_room:0\r\n"));
 }
 
 // Counts of decisions include those of earlier requests, also in one pipeline.
