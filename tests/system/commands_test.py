@@ -1,8 +1,10 @@
 """The commands of `sluice serve`: the table in README.md, redis-cli, many clients and limits."""
 
 import os
+import threading
 
-from harness import ROOT, Process, ServerTest, command, output_of, read_text
+from harness import (ROOT, Connection, Process, Server, ServerTest, command, output_of,
+                     read_text)
 
 
 class Table(ServerTest):
@@ -22,6 +24,19 @@ class Table(ServerTest):
 
 
 class RedisCli(ServerTest):
+    def test_replies(self):
+        for words, reply in (
+                (["PING"], "PONG"), (["ECHO", "a b"], "a b"), (["SELECT", "0"], "OK"),
+                (["CL.THROTTLE", "cli", "15", "30", "60"], "0\n16\n15\n-1\n2"),
+                (["-3", "CL.THROTTLE", "cli3", "15", "30", "60"], "0\n16\n15\n-1\n2"),
+                (["SLUICE.CHECK", "token_bucket 2/1s burst=10", "cli"], "1\n10\n9\n0\n500\n0"),
+                (["SLUICE.CHECK", "fixed_window 5/1h anchor=first", "cli", "6"],
+                 "0\n5\n5\n-1\n0\n0"),
+                (["-3", "SLUICE.CHECK", "sliding_log 5/1h", "cli3"],
+                 "1\n5\n4\n0\n3600000\n0")):
+            said = output_of("redis-cli", "-p", str(self.server.port), *words)
+            self.assertEqual(said.rstrip("\n"), reply, words)
+
     def test_pipe(self):
         """All commands that `redis-cli --pipe` sends at once get replies, in its protocol."""
         said = output_of("redis-cli", "-p", str(self.server.port), "--pipe", text=False,
@@ -40,6 +55,48 @@ class RedisCli(ServerTest):
 
 
 class Clients(ServerTest):
+    def test_every_algorithm(self):
+        connection = self.connect()
+        for expression in ("fixed_window 5/1h", "sliding_log 5/1h", "sliding_window 5/1h",
+                           "sliding_counter 5/1h", "token_bucket 1/1h burst=5",
+                           "gcra 1/1h burst=5", "leaky_bucket 1/1h queue=4",
+                           "sliding_log 9/1h & sliding_log 5/1m"):
+            for remaining in range(4, -1, -1):
+                reply = connection.ask("SLUICE.CHECK", expression, "every" + expression)
+                self.assertEqual((len(reply), reply[:4]), (6, [1, 5, remaining, 0]), expression)
+            denied = connection.ask("SLUICE.CHECK", expression, "every" + expression)
+            self.assertEqual(denied[:3], [0, 5, 0], expression)
+            self.assertGreater(denied[3], 0, expression)
+
+    def test_a_pipeline_keeps_its_order(self):
+        connection = self.connect()
+        connection.send(b"".join(
+            command("ECHO", i) + command("CL.THROTTLE", "order", 4999, 1, 3600) +
+            command("SLUICE.PEEK", "sliding_log 5/1h", i) for i in range(1000)))
+        for i in range(1000):
+            self.assertEqual(connection.read(), str(i))
+            self.assertEqual(connection.read()[2], 4999 - i)
+            self.assertEqual(connection.read()[:3], [1, 5, 5])
+
+    def test_two_at_once_admit_exactly_the_limit(self):
+        server = self.enterContext(Server("--threads", "2"))
+        admitted = [0, 0]
+        start = threading.Barrier(2)
+
+        def take(index):
+            with Connection(server.address) as connection:
+                start.wait()
+                for _ in range(100):
+                    connection.send(command("CL.THROTTLE", "race", 999, 1, 3600) * 20)
+                    admitted[index] += sum(connection.read()[0] == 0 for _ in range(20))
+
+        threads = [threading.Thread(target=take, args=(index,)) for index in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(sum(admitted), 1000)
+
     def test_clients_are_listed_with_their_addresses(self):
         connection = self.connect()
         port = connection.socket.getsockname()[1]

@@ -146,3 +146,33 @@ class Stopping(SystemTest):
                     self.assertEqual(connection.read_all(), b"+PONG\r\n")
                     connection.close()
                 self.assertEqual(server.wait(), 0, server.output())
+
+    def test_in_the_middle_of_a_pipeline(self):
+        """Every command that was read is answered; the last reply is whole; the exit code is 0."""
+        total = 50000
+        with Server() as server, Connection(server.address) as connection:
+            for _ in range(6):
+                connection.send(command("CL.THROTTLE", "stop", total, 1, 3600) * (total // 10))
+            self.assertEqual(connection.read()[0], 0)
+            server.signal(signal.SIGTERM)
+            answered = connection.read_all()
+            self.assertEqual(server.wait(), 0, server.output())
+        replies = answered.split(b"*5\r\n")
+        self.assertEqual(replies[0], b"")
+        for index, reply in enumerate(replies[1:], 1):
+            numbers = reply.split(b"\r\n")
+            self.assertEqual(numbers[:3], [b":0", b":%d" % (total + 1), b":%d" % (total - index)])
+            self.assertEqual((len(numbers), numbers[-1]), (6, b""))
+
+    def test_what_arrived_before_the_signal_is_answered(self):
+        with self.serve_file("drain: 5s\n") as server, Connection(server.address) as connection:
+            self.assertEqual(connection.ask("PING"), "PONG")
+            server.signal(signal.SIGSTOP)
+            connection.send(command("CL.THROTTLE", "before", 99, 1, 3600) * 50)
+            server.signal(signal.SIGTERM)
+            server.signal(signal.SIGCONT)
+            answered = connection.read_all()
+            self.assertEqual(server.wait(), 0, server.output())
+        # The server may see the signal before or after it reads the socket: all or nothing of one
+        # read.
+        self.assertIn(answered.count(b"*5\r\n"), (0, 50))

@@ -153,6 +153,24 @@ class LogTest(SystemTest):
                             f"cannot connect to 127.0.0.1:{port}: Connection refused")
         self.assertNotIn(PASSWORD, server.output())
 
+    def test_a_url_that_is_meant_for_others_is_named(self):
+        with RedisServer() as redis:
+            for scheme, path, word in (("redis+cluster", "", "is no node of a cluster"),
+                                       ("redis+sentinel", "/it", "is no sentinel"),
+                                       ("rediss", "", "speaks without TLS")):
+                url = f"{scheme}://127.0.0.1:{redis.port}{path}"
+
+                def is_named():
+                    with Server("--store", url) as server:
+                        server.await_output(" is lost: ")
+                        said = server.output()
+                    if "completed the handshake" in said:  # Too slow. It names another in a minute.
+                        return False
+                    self.assertIn(word, said)
+                    return True
+
+                await_true(word, is_named)
+
     def test_which_deadline_a_late_store_needs(self):
         with RedisServer() as redis:
             server = self.enterContext(Server("--store", redis.url + "?deadline=20ms"))
