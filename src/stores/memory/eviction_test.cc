@@ -59,7 +59,8 @@ class LoneTable {
     std::map<Tag, Standing> all;
     const Place place = table_.locate({.limit = &home_, .space = space_.get(), .key = key});
     const auto add = [&](const Slot& slot) {
-      all.emplace(slot.tag, standing(table_.limits().own_parts(slot.limit), slot.cell, now));
+      LimitTable::OwnParts room;
+      all.emplace(slot.tag, standing(table_.limits().own_parts(slot.limit, room), slot.cell, now));
       return true;
     };
     if (candidates) {

@@ -13,16 +13,22 @@ namespace {
 // and what malloc adds to them.
 constexpr std::size_t kSpaceBytes = 512;
 
-// The parts count twice, since there are the smallest ones, too, once the numbers vary.
+// The parts count three times, since there are the smallest and the largest ones, too, once the
+// numbers vary.
 std::size_t bytes_of_space(const std::string& name, const std::vector<AnyPart>& parts) {
-  return kSpaceBytes + name.size() + 2 * parts.size() * sizeof(AnyPart);
+  return kSpaceBytes + name.size() + 3 * parts.size() * sizeof(AnyPart);
 }
 
-AnyPart with_numbers(AnyPart part, std::int64_t used) {
+AnyPart with_number(AnyPart part, std::int64_t used) {
   std::visit(
       [&]<class P>(P& p) { p.params = with_most_used<typename P::Algorithm>(p.params, used); },
       part);
   return part;
+}
+
+std::vector<AnyPart> with_numbers(std::vector<AnyPart> parts, const MostUsed& numbers) {
+  for (std::size_t i = 0; i < parts.size(); ++i) parts[i] = with_number(parts[i], numbers[i]);
+  return parts;
 }
 
 // A permutation of 64-bit numbers, SplitMix64's finaliser, so that the hash of a space does not
@@ -89,7 +95,7 @@ LimitTable::Opened LimitTable::open(const LimitDefinition& limit,
       // The caller changes its own limit, or one whose keys were restored.
       const bool changes = former != nullptr ? !has_others : !known.data->was_held;
       // Once the numbers vary, a key keeps those by which it was asked last.
-      const bool replaces = differs && changes && known.data->largest == 0;
+      const bool replaces = differs && changes && known.largest.id == 0;
       // As limits of one name with different numbers: each may be used again with its own.
       const bool varies = limit.varies || (differs && !changes);
       if (varies && !begin_to_vary(id, whom, former.get())) refuse();
@@ -124,7 +130,7 @@ std::shared_ptr<Space> LimitTable::hold(LimitId id, const LimitDefinition& limit
   const KeyHash name = hash_key(data.name, secret_);
   const KeyHash salt{mix(name.high + data.made), mix(name.low - data.made)};
   auto space = std::make_shared<MemorySpace>(shared_from_this(), id, salt, limit);
-  space->largest_.store(data.largest, std::memory_order_release);
+  space->largest_.store(held.largest.id, std::memory_order_release);
   data.handle = space;
   data.was_held = true;
   held.uses += kHandle;
@@ -136,22 +142,20 @@ std::shared_ptr<Space> LimitTable::hold(LimitId id, const LimitDefinition& limit
 bool LimitTable::begin_to_vary(LimitId space, NumbersTable::For whom,
                                MemorySpace* handle) noexcept {
   Row& varying = row(space);
-  LimitId& largest = varying.data->largest;
-  if (largest == 0) {
+  if (varying.largest.id == 0) {
     const PartList& parts = *varying.parts.load(std::memory_order_relaxed);
-    const LimitId smallest = numbers_.add_key(space, smallest_used(parts), whom);
-    if (smallest == 0) return false;
-    largest = numbers_.add_key(space, largest_used(parts), whom);
-    if (largest == 0) {
-      numbers_.free_row(smallest);
+    const auto add = [&](Extreme& extreme, const MostUsed& numbers) {
+      extreme.id = numbers_.add_key(space, numbers, whom);
+      extreme.parts = std::make_unique<const PartList>(with_numbers(parts, numbers));
+      return extreme.id != 0;
+    };
+    if (!add(varying.smallest, smallest_used(parts))) return false;
+    if (!add(varying.largest, largest_used(parts))) {
+      numbers_.free_row(varying.smallest.id);
       return false;
     }
-    varying.smallest = smallest;
-    PartList smallest_parts;
-    for (const AnyPart& part : parts) smallest_parts.push_back(with_numbers(part, 0));
-    varying.smallest_parts = std::make_unique<const PartList>(std::move(smallest_parts));
   }
-  if (handle != nullptr) handle->largest_.store(largest, std::memory_order_release);
+  if (handle != nullptr) handle->largest_.store(varying.largest.id, std::memory_order_release);
   return true;
 }
 
@@ -172,12 +176,13 @@ LimitTable::Image LimitTable::image_of(LimitId id) {
   const std::lock_guard lock(mutex_);
   const LimitId number = space_of(id);
   const SpaceData& space = *row(number).data;
-  const auto parts = own_parts(id);
+  OwnParts room;
+  const Parts parts = own_parts(id, room);
   return {.space = number,
           .made = space.made,
           .name = space.name,
           .parts = {parts.begin(), parts.end()},
-          .largest = number == id ? space.largest : LimitId{0}};
+          .largest = number == id ? row(id).largest.id : LimitId{0}};
 }
 
 LimitId LimitTable::restore(const Image& image, LimitId space) {
@@ -186,7 +191,7 @@ LimitId LimitTable::restore(const Image& image, LimitId space) {
     space = space_of(space);  // A file may name other numbers of the space.
     if (!begin_to_vary(space, NumbersTable::For::kNamedSpace, nullptr)) return 0;
     LimitId id = numbers_.add_key(space, most_used_of(image.parts));
-    if (id == 0) id = row(space).smallest;
+    if (id == 0) id = row(space).smallest.id;
     row(space).uses.fetch_add(1, std::memory_order_relaxed);
     return id;
   }
@@ -199,15 +204,16 @@ LimitId LimitTable::restore(const Image& image, LimitId space) {
   return id;
 }
 
-boost::container::static_vector<AnyPart, kMaxParts> LimitTable::own_parts(LimitId id) const {
-  const auto& kind = parts(id);
-  boost::container::static_vector<AnyPart, kMaxParts> own(kind.begin(), kind.end());
-  if (NumbersTable::has(id)) {
-    for (std::size_t i = 0; i < own.size(); ++i) {
-      own[i] = with_numbers(own[i], numbers_.most_used(id, i));
-    }
+Parts LimitTable::own_parts(LimitId id, OwnParts& room) const {
+  const PartList& kind = parts(id);
+  if (!NumbersTable::has(id) || kind.empty()) return kind;
+  const Extreme& largest = row(numbers_.space(id)).largest;
+  if (id == largest.id) return *largest.parts;
+  room.clear();
+  for (const AnyPart& part : kind) {
+    room.push_back(with_number(part, numbers_.most_used(id, room.size())));
   }
-  return own;
+  return room;
 }
 
 // Whether there is room for another space of so many bytes, and others stay free.
@@ -253,18 +259,19 @@ void LimitTable::change_numbers(LimitId& own, const MemorySpace& space,
   if (has_numbers && numbers_.equals(own, numbers)) return;
   const LimitId former = own;
   own = denies ? numbers_.add_key(space.id(), numbers) : space.largest();
-  if (own == 0) own = row(space.id()).smallest;
+  if (own == 0) own = row(space.id()).smallest.id;
   if (NumbersTable::has(former)) numbers_.remove_key(former);
 }
 
 void LimitTable::free_row(LimitId id) noexcept {
   Row& freed = row(id);
-  if (const LimitId largest = freed.data->largest) {
-    numbers_.free_row(largest);
-    numbers_.free_row(freed.smallest);
+  if (freed.largest.id != 0) {
+    numbers_.free_row(freed.largest.id);
+    numbers_.free_row(freed.smallest.id);
   }
+  freed.smallest = {};
+  freed.largest = {};
   freed.data.reset();
-  freed.smallest_parts.reset();
   delete freed.parts.exchange(nullptr);
   freed.next = std::exchange(free_, id);
   --in_use_;

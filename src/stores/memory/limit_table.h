@@ -127,10 +127,11 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
   const std::vector<AnyPart>& parts(LimitId id) const {
     const Row& space = row(space_of(id));
     const auto& parts = *space.parts.load(std::memory_order_acquire);
-    return parts.empty() || !NumbersTable::has(id) ? parts : *space.smallest_parts;
+    return parts.empty() || !NumbersTable::has(id) ? parts : *space.smallest.parts;
   }
-  /// The parts by which a key is judged, or none, as above.
-  boost::container::static_vector<AnyPart, kMaxParts> own_parts(LimitId id) const;
+  /// The parts by which a key is judged, or none, as above. They are in the table or in `room`.
+  using OwnParts = boost::container::static_vector<AnyPart, kMaxParts>;
+  Parts own_parts(LimitId id, OwnParts& room) const;
   /// The keys of the limit's space, and far more than any space has if a caller holds it.
   std::uint64_t uses(LimitId id) const {
     return row(space_of(id)).uses.load(std::memory_order_relaxed);
@@ -163,22 +164,25 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
     std::weak_ptr<MemorySpace> handle = {};
     std::uint64_t made = 0;  // The value of spaces_made_, which the space's salt is made from.
     bool was_held = false;   // Not if it has only been restored.
-    // Not 0 once the numbers vary: see judge_key().
-    LimitId largest = 0;
   };
 
   // What a handle adds to the uses of its space: more than it may have keys.
   static constexpr std::uint64_t kHandle = std::uint64_t{1} << 48;
+
+  // Parts of the space's kind with smallest_used() or largest_used(), and the id of these.
+  struct Extreme {
+    LimitId id = 0;
+    std::unique_ptr<const PartList> parts = nullptr;
+  };
 
   // Rows are never freed, only used again for other spaces, so that they may be read at any time.
   struct Row {
     // The keys of the space, and kHandle for each handle. Ceases to be 0 only with mutex_ held.
     std::atomic<std::uint64_t> uses{0};
     std::atomic<const PartList*> parts{nullptr};
-    // Once the numbers vary, constant until the space is dropped: their kind with smallest_used(),
-    // and the id of these, for numbers that find no room.
-    std::unique_ptr<const PartList> smallest_parts;
-    LimitId smallest = 0;
+    // Constant from when the numbers vary until the space is dropped: see judge_key().
+    Extreme smallest;
+    Extreme largest;
     LimitId next = 0;  // The next free row, or 0.
     // Guarded by mutex_.
     std::uint32_t bytes = 0;          // Counted in bytes_.

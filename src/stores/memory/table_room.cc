@@ -299,7 +299,8 @@ Table::Restored Table::restore(Place place, LimitId limit, const KeyImage& image
 }
 
 Standing Table::standing_of(const Slot& slot, Instant now) const {
-  return standing(limits_->own_parts(slot.limit), slot.cell, now);
+  LimitTable::OwnParts room;
+  return standing(limits_->own_parts(slot.limit, room), slot.cell, now);
 }
 
 bool Table::is_fresh_slot(const Slot& slot, Instant now) const {
