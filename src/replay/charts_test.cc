@@ -42,16 +42,6 @@ TEST(Charts, CountWhatOnlyOneLimitDenies) {
   EXPECT_EQ(two.charts.only_denied_by(0, 1), 1U);
 }
 
-TEST(Charts, WidenTheStepsOfKeysTogetherWithTheOthers) {
-  ChartsOfTwo two;
-  const auto a = two.add("a", 0, {false, false});
-  two.add("a", kSecondNs, {false, false});
-  two.add("b", 100'000 * kSecondNs, {false, false});
-  EXPECT_EQ(two.charts.of(a)->steps().size(), 1U);
-  EXPECT_EQ(two.charts.of(a)->steps()[0].requests, 2U);
-  EXPECT_EQ(two.charts.all().steps().size(), 2U);
-}
-
 // The keys that each limit denies most keep all of their steps, however many keys there are.
 TEST(Charts, ForgetTheKeysThatAreDeniedLeast) {
   constexpr std::size_t kRoom = 2400;

@@ -182,6 +182,24 @@ TEST_F(Replay, ALongPauseOfAFileIsNoWrongTime) {
   EXPECT_EQ(number(outcome, "requests"), kMoreThanWait + 4);
 }
 
+// So many records wait that their keys would need too much memory: some are passed on before.
+TEST_F(Replay, WhatIsFarOutOfPlaceAmongLongKeysComesTooLate) {
+  const std::string key(std::size_t{1} << 16, 'k');
+  std::string csv = "time,key\n";
+  for (const int time : {11, 10, 12, 13, 14, 15, 16, 17, 18, 1, 2}) {
+    csv += std::to_string(time) + ',' + key + '\n';
+  }
+  ReplayOptions choice = options(directory_.write("in.csv", csv));
+  choice.log.key = "";
+  for (int i = 0; i < 128; ++i) *choice.log.key += "{key}";  // 8 MiB of a record.
+  const Outcome outcome = run(choice);
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_EQ(number(outcome, "requests"), 11);
+  const auto report = boost::json::parse(outcome.out);
+  EXPECT_EQ(report.at("late_requests").as_int64(), 2);
+  EXPECT_EQ(report.at("most_late_ns").as_int64(), 13 * kSecondNs);
+}
+
 // A pause in one log puts none of its requests behind those of the other.
 TEST_F(Replay, APauseOfAFileIsNoWrongTime) {
   constexpr int kDays = 20;

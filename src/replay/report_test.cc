@@ -1,6 +1,6 @@
 #include "replay/report.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <boost/json.hpp>
 #include <sstream>
@@ -21,42 +21,16 @@ Summary two_limits() {
   return summary;
 }
 
-TEST(TableReport, IsAligned) {
-  EXPECT_EQ(table_report(two_limits(),
-                         {.requests = 1234567,
-                          .first_ns = 1'431'857'103'000'000'000,
-                          .last_ns = 1'431'943'503'000'000'000,
-                          .key = "{ip}",
-                          .unreadable = 2},
-                         false),
-            R"(1,234,567 requests, 2015-05-17 10:05:03 to 2015-05-18 10:05:03 UTC
-key {ip}
-2 lines could not be read
-
-token_bucket 10/1m
-  requests         1,234,567
-  admitted         1,000,000
-  denied             234,567      19.0 %
-  keys seen              345
-  keys limited             2       0.6 %
-  worst minute            72   denied in 2015-05-17 10:05 UTC
-
-          denied    requests       share   denied most
-         234,000     300,000      78.0 %   10.0.0.1
-             567         568      99.8 %   \x1b[31muuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuu…
-
-sliding_log 5/1m
-  requests         1,234,567
-  admitted         1,234,567
-  denied                   0       0.0 %
-  keys seen              345
-  keys limited             0       0.0 %
-  worst minute             -
-
-side by side                                         admitted      denied       share   keys limited
-token_bucket 10/1m                                  1,000,000     234,567      19.0 %              2
-sliding_log 5/1m                                    1,234,567           0       0.0 %              0
-)");
+// The other lines are in tests/system/golden/report.txt.
+TEST(TableReport, CutsKeysAndSaysWhatThereIsNot) {
+  const std::string table =
+      table_report(two_limits(), {.requests = 1234567, .unreadable = 2}, false);
+  EXPECT_THAT(table, testing::StartsWith("1,234,567 requests"));
+  EXPECT_THAT(table, testing::HasSubstr("\n2 lines could not be read\n"));
+  EXPECT_THAT(table, testing::HasSubstr("\n         234,000     300,000      78.0 %   10.0.0.1\n"));
+  EXPECT_THAT(table, testing::HasSubstr("\n             567         568      99.8 %   \\x1b[31m" +
+                                        std::string(48, 'u') + "…\n"));
+  EXPECT_THAT(table, testing::HasSubstr("\n  worst minute             -\n"));
 }
 
 TEST(TableReport, AnEmptyInputHasAReportToo) {
@@ -77,9 +51,9 @@ TEST(JsonReport, CountsLateRequests) {
 }
 
 TEST(JsonReport, WithoutRequestsThereAreNoTimes) {
-  const auto report = boost::json::parse(json_report({}, {}));
-  EXPECT_TRUE(report.at("first_ns").is_null());
-  EXPECT_TRUE(report.at("limits").as_array().empty());
+  const std::string report = json_report({}, {});
+  EXPECT_THAT(report, testing::HasSubstr("\n  \"limits\": []\n"));
+  EXPECT_TRUE(boost::json::parse(report).at("first_ns").is_null());
 }
 
 }  // namespace
