@@ -142,18 +142,22 @@ TEST_F(FallbackToldTest, WhatIsTakenBeyondTheShareOfABucketThatLendsIsOwed) {
 
 // From when the answer arrives: a bucket gets nothing for the time that it took.
 TEST_F(FallbackToldTest, WhatRemainedIsThatWhenTheAnswerArrives) {
-  wrap({}, "token_bucket 10/1s");
-  Instant arrives = 0;
-  inner_->on_the_way = [&] {
-    const Instant began = store_->now();
-    while ((arrives = store_->now()) < began + 110 * kMillisecondNs) {
-    }
-  };
-  EXPECT_TRUE(decide({.cost = 10}).allowed);
-  inner_->lose_all();
-  const bool is_allowed = decide(Ask{}).allowed;
-  if (store_->now() < arrives + 100 * kMillisecondNs) {
-    EXPECT_FALSE(is_allowed);
+  bool is_in_time = false;  // Else this thread was held up until a unit had come back.
+  while (!is_in_time) {
+    wrap({}, "token_bucket 10/1s");
+    decide_elsewhere({.operation = Operation::kReset});
+    Instant arrives = 0;
+    inner_->on_the_way = [&] {
+      const Instant began = store_->now();
+      while ((arrives = store_->now()) < began + 110 * kMillisecondNs) {
+      }
+    };
+    EXPECT_TRUE(decide({.cost = 10}).allowed);
+    inner_->lose_all();
+    const bool is_allowed = decide(Ask{}).allowed;
+    inner_->lose_nothing();
+    is_in_time = store_->now() < arrives + 100 * kMillisecondNs;
+    if (is_in_time) EXPECT_FALSE(is_allowed);
   }
 }
 

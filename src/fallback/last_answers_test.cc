@@ -230,15 +230,6 @@ TEST_F(LastAnswersTest, ADenialHasTheNumbersOfThePartThatDenied) {
   }
 }
 
-// The wait for the part that denied would not be enough.
-TEST_F(LastAnswersTest, ACostThatSomePartNeverAdmitsIsAskedFor) {
-  const Limit both("fixed_window 5/10s & fixed_window 40/1h");
-  limit_ = &both;
-  tell({}, {.binding = 1, .limit = 40, .retry_after = nanoseconds(100)});
-  EXPECT_TRUE(find({.cost = 5}));
-  EXPECT_FALSE(find({.cost = 6}));
-}
-
 // Its wait is that of a single unit. So a block, too, is known while the store is lost.
 TEST_F(LastAnswersTest, ACostThatABucketLendsIsDeniedAgain) {
   const Limit lends("token_bucket 5/10s borrow=yes & fixed_window 40/1h");
