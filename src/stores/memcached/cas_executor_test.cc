@@ -201,21 +201,6 @@ TEST_F(CasExecutorTest, AKeyThatWasWrittenByALaterClockIsNoticed) {
   EXPECT_LE(health().clock_lag, 30s);
 }
 
-TEST_F(CasExecutorTest, KeysTravelTogether) {
-  const Ask& a = ask("a");
-  const Ask& b = ask("b");
-  EXPECT_EQ(exchange("EN O0\r\nEN O1\r\nMN\r\n"),
-            "mg sluice:login:a v c f O0\r\nmg sluice:login:b v c f O1\r\nmn\r\n");
-  const Ask& c = ask("c");
-  const std::string next = sent();
-  EXPECT_THAT(next, HasSubstr("ms sluice:login:a "));
-  EXPECT_THAT(next, HasSubstr("ms sluice:login:b "));
-  EXPECT_THAT(next, HasSubstr("mg sluice:login:c v c f O2\r\nmn\r\n"));
-  answer("HD O0\r\nHD O1\r\nEN O2\r\nMN\r\n");
-  EXPECT_TRUE(a.is_answered && b.is_answered);
-  EXPECT_FALSE(c.is_answered);
-}
-
 // Whatever the lost race looks like, the key is read again and judged by what the winner wrote.
 TEST_F(CasExecutorTest, ALostRaceIsJudgedByWhatTheWinnerWrote) {
   for (const std::string_view lost : {"EX O0", "NF O0", "NS O0"}) {
@@ -403,20 +388,6 @@ TEST_F(CasExecutorTest, OnlyAMemcachedWithMetaCommandsIsUsed) {
 
 // What this process wrote last: no other has written since, so its value need not be read.
 
-TEST_F(CasExecutorTest, TheValueItWroteLastIsReplacedInOneRoundTrip) {
-  write_first("k", 1, 70);
-  for (std::uint64_t token = 70; token < 73; ++token) {
-    const Ask& asked = ask("k");
-    const std::string write = sent();
-    EXPECT_THAT(write, StartsWith("ms sluice:login:k "));
-    EXPECT_THAT(write, HasSubstr(" C" + std::to_string(token) + " c O0\r\n"));
-    EXPECT_FALSE(asked.is_answered);
-    answer(done(token + 1));
-    EXPECT_EQ(asked.decision.remaining, static_cast<std::int64_t>(73 - token));
-  }
-  EXPECT_TRUE(is_quiet());
-}
-
 TEST_F(CasExecutorTest, AWriteWithoutAReadIsForAllThatWait) {
   write_first("k", 3, 70);
   const Ask& first = ask("k");
@@ -478,33 +449,6 @@ TEST_F(CasExecutorTest, AKeyThatAnotherProcessClaimsIsLeftToIt) {
   EXPECT_EQ(next.decision.remaining, 1);
 }
 
-// Until this process has written it twice, and no other between.
-TEST_F(CasExecutorTest, AKeyThatOthersWriteIsReadFirst) {
-  write_first("k", 1, 70);
-  ask("k");
-  exchange("EX O0\r\nMN\r\n");
-  std::uint64_t own = 0;
-  for (const std::uint64_t found : {80, 90, 91}) {
-    const Ask& asked = ask("k");
-    EXPECT_EQ(exchange(value(1, found)), kRead);
-    EXPECT_THAT(sent(), HasSubstr(" C" + std::to_string(found) + " "));
-    own = found + 1;
-    answer(done(own));
-    EXPECT_TRUE(asked.is_answered);
-  }
-  ask("k");
-  EXPECT_THAT(exchange(done(99)), HasSubstr(" C" + std::to_string(own) + " "));
-}
-
-// A peek has seen it: the next request reads at once, and loses no race first.
-TEST_F(CasExecutorTest, AMissingValueIsForgotten) {
-  write_first("k", 4, 70);
-  ask("k", 0);
-  EXPECT_EQ(exchange(kMiss), kRead);
-  ask("k");
-  EXPECT_EQ(sent(), kRead);
-}
-
 TEST_F(CasExecutorTest, AnotherConnectionKnowsOfNoWrite) {
   write_first("k", 1, 70);
   reconnect();
@@ -513,25 +457,6 @@ TEST_F(CasExecutorTest, AnotherConnectionKnowsOfNoWrite) {
   EXPECT_THAT(exchange(done(72)), HasSubstr(" C71 "));
   ask("k");
   EXPECT_THAT(sent(), HasSubstr(" C72 "));
-}
-
-// Written or not: what the server has is not known.
-TEST_F(CasExecutorTest, AfterAWriteWithoutAReplyTheKeyIsRead) {
-  write_first("k", 1, 70);
-  const Ask& lost = ask("k");
-  EXPECT_THAT(sent(), HasSubstr(" C70 "));
-  on_worker([&] { std::exchange(call_, nullptr)->on_lost(Loss::kMayBeExecuted, kGone); });
-  EXPECT_EQ(lost.decision.source, Source::kUnavailable);
-  reconnect();
-  ask("k");
-  EXPECT_EQ(sent(), kRead);
-}
-
-// The server has forgotten it by then: the key is read, and loses no race first.
-TEST(LastWrite, AnExpiredValueIsNotUsed) {
-  const LastWrite last{.value = {}, .token = 70, .connection = 1, .kept_until = kNow};
-  EXPECT_TRUE(last.is_current(1, kNow - 1));
-  EXPECT_FALSE(last.is_current(1, kNow));
 }
 
 }  // namespace

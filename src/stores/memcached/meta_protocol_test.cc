@@ -129,14 +129,5 @@ TEST(Expiry, IsNeverLaterThanAServerCanRead) {
   EXPECT_EQ(expiry_s(kMaxInt64, kEndOfTime - 1), kLastExpiry);
 }
 
-TEST(Expiry, KeepsAValueForItsLifetimeOrAsLongAsAServerCan) {
-  EXPECT_EQ(kept_until(0, kExpiryNow), kExpiryNow);
-  EXPECT_EQ(kept_until(1, kExpiryNow), kExpiryNow + kSecondNs);
-  EXPECT_EQ(kept_until(kMaxInt64, kExpiryNow), kLastExpiry * kSecondNs);
-  EXPECT_EQ(kept_until(kLastExpiry * kSecondNs - kExpiryNow - 1, kExpiryNow),
-            kLastExpiry * kSecondNs);
-  EXPECT_EQ(kept_until(kSecondNs, kEndOfTime - 1), kLastExpiry * kSecondNs);
-}
-
 }  // namespace
 }  // namespace sluice::memcached
