@@ -114,19 +114,6 @@ TEST_F(HandlerTest, AReportIsTheLastCommandOfItsBatch) {
   }
 }
 
-// A store that answers at once reads the keys where they have arrived.
-TEST_F(HandlerTest, CopiesNoKeyForAStoreThatAnswersAtOnce) {
-  const char* key = nullptr;
-  store->says = [&](const Request& request) {
-    key = request.key.data();
-    return std::nullopt;
-  };
-  const std::string input = array({"SLUICE.CHECK", "login", "bob"});
-  std::string output;
-  Handler(thread, 8, {}).on_data(input, output);
-  EXPECT_EQ(key, input.data() + input.find("bob"));
-}
-
 TEST_F(HandlerTest, ClosesOnQuitAndOnHttp) {
   EXPECT_EQ(send("QUIT\r\nPING\r\n"), "+OK\r\n");
   EXPECT_EQ(connection.progress.next, Next::kClose);

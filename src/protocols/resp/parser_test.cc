@@ -93,16 +93,6 @@ TEST(Parser, ReadsCommandsInAnyPieces) {
   }
 }
 
-// Some of each kind. The others have the same errors as redis-server's, see
-// tests/system/frames_test.py.
-TEST(Parser, RefusesInAnyPieces) {
-  EXPECT_EQ(error_of("E 'abc\n"), "unbalanced quotes in request");
-  EXPECT_EQ(error_of("E \"\\\n"), "unbalanced quotes in request");
-  EXPECT_EQ(error_of("*01\r\n"), "invalid multibulk length");
-  EXPECT_EQ(error_of("*1\r\n$-1\r\n"), "invalid bulk length");
-  EXPECT_EQ(error_of("*1\r\n\xff\r\n"), "expected '$', got '\xff'");
-}
-
 TEST(Parser, WaitsForTheRest) {
   const std::string bytes = "*2\r\n$4\r\nECHO\r\n$3\r\nabc\r\n";
   for (std::size_t size = 0; size < bytes.size(); ++size) {

@@ -21,19 +21,6 @@ Texts texts(const Parser& parser) {
 
 const Texts kThrottle{"CL.THROTTLE", "a", "15", "30", "60"};
 
-TEST(Repetition, FindsWhatDiffersInItsSecondArgument) {
-  Parser parser;
-  ASSERT_EQ(parser.next(array(kThrottle)), Parser::Result::kCommand);
-  for (const std::string& key : {std::string("b"), std::string(), std::string(300, 'k')}) {
-    const std::string input = array({"CL.THROTTLE", key, "15", "30", "60"}) + "*1\r\n";
-    EXPECT_EQ(parser.next_repeated(input), key);
-    EXPECT_EQ(parser.consumed(), input.size() - 4);
-    ASSERT_EQ(parser.next(input), Parser::Result::kCommand);
-    EXPECT_EQ(texts(parser), (Texts{"CL.THROTTLE", key, "15", "30", "60"}));
-    EXPECT_EQ(parser.consumed(), input.size() - 4);
-  }
-}
-
 TEST(Repetition, IsNotFoundInTheMiddleOfACommand) {
   Parser parser;
   ASSERT_EQ(parser.next(array(kThrottle)), Parser::Result::kCommand);

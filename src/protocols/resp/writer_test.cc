@@ -15,20 +15,13 @@ std::string written(Protocol protocol, void (*write)(Writer&)) {
 }
 
 TEST(Writer, WritesEveryInteger) {
-  const auto integer = [](std::int64_t number) {
+  for (const std::int64_t number :
+       {std::int64_t{0}, std::int64_t{9}, std::int64_t{10}, std::int64_t{99}, std::int64_t{100},
+        std::int64_t{12'345}, std::int64_t{-1}, std::int64_t{-100},
+        std::numeric_limits<std::int64_t>::max(), std::numeric_limits<std::int64_t>::min()}) {
     std::string output;
     Writer(output, Protocol::kResp2).integer(number);
-    return output;
-  };
-  for (const std::int64_t number :
-       {std::int64_t{0}, std::int64_t{9}, std::int64_t{10}, std::int64_t{-1}, std::int64_t{-100},
-        std::numeric_limits<std::int64_t>::max(), std::numeric_limits<std::int64_t>::min()}) {
-    EXPECT_EQ(integer(number), ":" + std::to_string(number) + "\r\n");
-  }
-  for (std::int64_t power = 100; power <= 10'000'000'000; power *= 10) {
-    for (const std::int64_t number : {power - 1, power, power + power / 9, 7 * power + 1}) {
-      EXPECT_EQ(integer(number), ":" + std::to_string(number) + "\r\n");
-    }
+    EXPECT_EQ(output, ":" + std::to_string(number) + "\r\n");
   }
 }
 
