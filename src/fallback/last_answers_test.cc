@@ -106,24 +106,6 @@ TEST_F(LastAnswersTest, RemembersTheLatestDenial) {
   EXPECT_EQ(find({.cost = 2})->retry_after, nanoseconds(10));
 }
 
-// So callers that wait, with a patience, and those that do not need no denials of their own.
-TEST_F(LastAnswersTest, ADenialHoldsForEachPatienceBetweenWhichTheLimitMakesNoDifference) {
-  const auto holds = [&](const char* expression, const Ask& denied, const Ask& asked) {
-    const Limit limit(expression);
-    limit_ = &limit;
-    deny(denied);
-    const bool found = find(asked).has_value();
-    limit_ = &low_;
-    return found;
-  };
-  EXPECT_TRUE(holds("fixed_window 10/1h", {.patience_ns = 7}, {}));
-  EXPECT_TRUE(holds("fixed_window 10/1h & sliding_log 9/1h", {}, {.patience_ns = 7}));
-  EXPECT_TRUE(holds("token_bucket 10/1h", {.patience_ns = 0}, {}));
-  EXPECT_TRUE(holds("token_bucket 10/1h", {}, {.patience_ns = 0}));
-  EXPECT_FALSE(holds("token_bucket 10/1h & fixed_window 9/1h", {}, {.patience_ns = 7}));
-  EXPECT_FALSE(holds("leaky_bucket 10/1h queue=9", {.patience_ns = 0}, {}));
-}
-
 // Units that another process has given back may be too few for the larger cost.
 TEST_F(LastAnswersTest, ADenialOfAPatientCallerSaysNothingOfASmallerCost) {
   for (const std::int64_t patience_ns : {0, 7}) {
