@@ -101,10 +101,7 @@ TEST(RedisWatch, AKeyIsSubscribedToAsLongAsItIsWatched) {
   const RedisServer server;
   Permits permits(options_for(server));
   // The store's, when it has connected, and this one.
-  for (int i = 0; i < 50'000 && server.info("connected_clients") != "2"; ++i) {
-    std::this_thread::yield();
-  }
-  EXPECT_EQ(server.info("connected_clients"), "2");
+  servers::await("both", [&] { return server.info("connected_clients") == "2"; });
   Bell bell;
   auto one = permits.watch("k", bell.ring());
   ASSERT_TRUE(bell.await());

@@ -85,19 +85,6 @@ std::vector<std::string> fresh_answers(std::uint32_t number = kNumber) {
           '1' + bucket,      '1' + both,   '1' + bucket + both};
 }
 
-TEST(ScriptReply, IsReadWhereAllIsFresh) {
-  Asked asked;
-  EXPECT_TRUE(asked.call.read(reply_of(fresh_answers())));
-  for (std::size_t i = 0; i < 5; ++i) {
-    EXPECT_EQ(asked.call.errors()[i], "") << i;
-    EXPECT_TRUE(asked.decisions[i].allowed) << i;
-    EXPECT_EQ(asked.decisions[i].source, Source::kStore) << i;
-  }
-  EXPECT_EQ(asked.decisions[0].remaining, 4);
-  EXPECT_EQ(asked.decisions[2].remaining, 5);
-  EXPECT_EQ(asked.call.judged_at(), kNow);
-}
-
 // Also where no decision is wanted any more.
 TEST(ScriptReply, ToAnotherCallAnswersNothing) {
   for (const bool abandoned : {false, true}) {
