@@ -33,8 +33,9 @@ Request of_permit(Request request, PermitId permit) {
 
 class ScriptCallTest : public ScriptTest {
  protected:
-  // Runs a call of one request.
+  // Runs a call of one request. The store may not have loaded the script yet.
   void run(ScriptRequests& call, const std::string& command) {
+    ask({"SCRIPT", "LOAD", std::string(script_text())});
     client_.send(command);
     std::string bytes;
     append_text(bytes, client_.read().text);
