@@ -8,7 +8,6 @@
 #include <cstdio>
 #include <fstream>
 #include <functional>
-#include <string_view>
 
 namespace sluice::faults {
 namespace {

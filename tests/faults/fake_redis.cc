@@ -3,7 +3,6 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-#include <chrono>
 #include <stdexcept>
 #include <utility>
 

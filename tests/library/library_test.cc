@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <limits>
-#include <memory>
 #include <stdexcept>
 #include <string>
 #include <thread>

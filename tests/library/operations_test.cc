@@ -3,9 +3,7 @@
 
 #include <chrono>
 #include <limits>
-#include <memory>
 #include <stdexcept>
-#include <string>
 #include <thread>
 #include <vector>
 

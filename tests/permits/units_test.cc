@@ -3,7 +3,6 @@
 #include <chrono>
 #include <future>
 #include <memory>
-#include <string>
 
 #include "permits/kind.h"
 #include "sluice/sluice.h"

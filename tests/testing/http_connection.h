@@ -41,6 +41,11 @@ inline std::string value_of(std::string_view body, const std::string& member) {
   return std::string(body.substr(begin, body.find('"', begin) - begin));
 }
 
+/// What commits, at this cost, the reservation that a reply has in its body.
+inline std::string commit_of(std::string_view body, const std::string& cost) {
+  return R"({"reservation":")" + value_of(body, "reservation") + R"(","cost":)" + cost + "}";
+}
+
 /// Cuts responses apart by their lengths; `heads_only`: they answer HEAD.
 inline std::vector<Reply> replies_in(std::string_view bytes, bool heads_only = false) {
   std::vector<Reply> replies;

@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <fstream>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 

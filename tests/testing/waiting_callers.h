@@ -1,7 +1,6 @@
 #pragma once
 
 #include <future>
-#include <memory>
 #include <thread>
 
 #include "core/store.h"

@@ -3,7 +3,6 @@
 
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "sluice/store.h"
 #include "testing/http_connection.h"
@@ -137,20 +136,18 @@ TEST_F(UsersTest, CommitMoreThanTheyReservedUpToABound) {
   const auto reserve = [&](const std::string& key, int cost) {
     const std::string body =
         R"({"limit":"login","key":")" + key + R"(","cost":)" + std::to_string(cost) + "}";
-    const Reply reply = connection_.ask_one(post("/v1/reserve", body, bearer("secret")));
-    return value_of(reply.body, "reservation");
+    return connection_.ask_one(post("/v1/reserve", body, bearer("secret"))).body;
   };
-  const auto commit = [&](const std::string& name, const std::string& cost,
+  const auto commit = [&](const std::string& reserved, const std::string& cost,
                           const std::string& token) {
-    return connection_.ask_one(post(
-        "/v1/commit", R"({"reservation":")" + name + R"(","cost":)" + cost + "}", bearer(token)));
+    return connection_.ask_one(post("/v1/commit", commit_of(reserved, cost), bearer(token)));
   };
-  const std::string name = reserve("k", 2);
-  const Reply refused = commit(name, "8", "secret");
+  const std::string reserved = reserve("k", 2);
+  const Reply refused = commit(reserved, "8", "secret");
   EXPECT_EQ(refused.status, 403);
   EXPECT_THAT(refused.body, HasSubstr("by at most 5\""));
-  EXPECT_EQ(commit(name, "7", "secret").status, 200);
-  EXPECT_EQ(commit(name, "7", "secret").status, 409);
+  EXPECT_EQ(commit(reserved, "7", "secret").status, 200);
+  EXPECT_EQ(commit(reserved, "7", "secret").status, 409);
   EXPECT_EQ(commit(reserve("other", 1), "9000000000", "other").status, 200);
   // A reservation of 0 units cannot charge any.
   const std::string none = reserve("free", 0);

@@ -229,21 +229,17 @@ TEST_F(EndpointsTest, ReservesAndCommits) {
   const std::string reserved = members("/v1/reserve", kBob + R"(,"cost":3})");
   EXPECT_THAT(reserved, HasSubstr(decision("true", 5, 2, "0", 600)));
   EXPECT_THAT(reserved, HasSubstr(",\"expires_ms\":60000"));
-  const std::string name = value_of(reserved, "reservation");
-  const std::string commit = R"({"reservation":")" + name + R"(","cost":)";
-  EXPECT_EQ(members("/v1/commit", commit + "1.0}"), decision("true", 5, 4, "0", 200));
-  EXPECT_EQ(ask("/v1/commit", commit + "1}").status, 409);
-  std::string elsewhere = commit;
+  EXPECT_EQ(members("/v1/commit", commit_of(reserved, "1.0")), decision("true", 5, 4, "0", 200));
+  EXPECT_EQ(ask("/v1/commit", commit_of(reserved, "1")).status, 409);
+  std::string elsewhere = commit_of(reserved, "1");
   elsewhere[16] = elsewhere[16] == 'a' ? 'b' : 'a';
-  EXPECT_EQ(ask("/v1/commit", elsewhere + "1}").status, 421);
+  EXPECT_EQ(ask("/v1/commit", elsewhere).status, 421);
   EXPECT_EQ(ask("/v1/commit", R"({"reservation":"x","cost":1})").status, 404);
   // More than was reserved, and nothing at all.
-  const std::string more = value_of(members("/v1/reserve", kBob + "}"), "reservation");
-  EXPECT_EQ(members("/v1/commit", R"({"reservation":")" + more + R"(","cost":3})"),
-            decision("true", 5, 1, "0", 800));
-  const std::string none = value_of(members("/v1/reserve", kBob + "}"), "reservation");
-  EXPECT_EQ(members("/v1/commit", R"({"reservation":")" + none + R"(","cost":0})"),
-            decision("true", 5, 1, "0", 800));
+  for (const std::string cost : {"3", "0"}) {
+    const std::string one = members("/v1/reserve", kBob + "}");
+    EXPECT_EQ(members("/v1/commit", commit_of(one, cost)), decision("true", 5, 1, "0", 800));
+  }
   // With patience the key may go ahead later.
   EXPECT_THAT(members("/v1/reserve", kBob + R"(,"cost":2,"patience_ms":200})"),
               HasSubstr("\"delay_ms\":200"));
@@ -271,9 +267,9 @@ TEST_F(EndpointsTest, LendsPermits) {
 
 TEST_F(EndpointsTest, AReservationThatIsNotCommittedInTimeStaysSpent) {
   const std::string daily = R"({"limit":"fixed_window 5/1d","key":"bob")";
-  const std::string name = value_of(members("/v1/reserve", daily + R"(,"cost":3})"), "reservation");
+  const std::string reserved = members("/v1/reserve", daily + R"(,"cost":3})");
   *store->clock += Reservations::kExpiresNs + kSecondNs;
-  const Reply late = ask("/v1/commit", R"({"reservation":")" + name + R"(","cost":0})");
+  const Reply late = ask("/v1/commit", commit_of(reserved, "0"));
   EXPECT_EQ(late.status, 404);
   EXPECT_THAT(late.body, HasSubstr("one that is not committed in time stays spent"));
   EXPECT_THAT(members("/v1/peek", daily + "}"), HasSubstr("\"remaining\":2,"));
@@ -288,13 +284,13 @@ TEST_F(EndpointsTest, ReservationsHoldABoundedNumberOfBytes) {
   for (std::size_t i = 0; i < kMost; ++i) {
     const Reply reply = ask("/v1/reserve", reserve);
     ASSERT_EQ(reply.status, 200) << i;
-    if (i == 0) first = value_of(reply.body, "reservation");
+    if (i == 0) first = reply.body;
   }
   const Reply full = ask("/v1/reserve", reserve);
   EXPECT_EQ(full.status, 503);
   EXPECT_EQ(full.header("Retry-After"), "1");
   EXPECT_THAT(full.body, HasSubstr("holds at most 100000, with keys of 64 MiB"));
-  EXPECT_EQ(ask("/v1/commit", R"({"reservation":")" + first + R"(","cost":0})").status, 200);
+  EXPECT_EQ(ask("/v1/commit", commit_of(first, "0")).status, 200);
   EXPECT_EQ(ask("/v1/reserve", reserve).status, 200);
   EXPECT_EQ(ask("/v1/reserve", reserve).status, 503);
 }
@@ -302,9 +298,7 @@ TEST_F(EndpointsTest, ReservationsHoldABoundedNumberOfBytes) {
 // Others may have taken units since. With the role `check` alone, a client could return them.
 TEST_F(EndpointsTest, ACommitReturnsNoUnitsThatDoNotCountAnyMore) {
   const auto reserve = [&] {
-    return R"({"reservation":")" +
-           value_of(members("/v1/reserve", kBob + R"(,"cost":5})"), "reservation") +
-           R"(","cost":0})";
+    return commit_of(members("/v1/reserve", kBob + R"(,"cost":5})"), "0");
   };
   const std::string over = reserve();
   *store->clock += kSecondNs;
@@ -328,8 +322,7 @@ TEST_F(EndpointsTest, ACommitReturnsToEachPartWhatItCounts) {
   EXPECT_THAT(replies[1].body, HasSubstr(R"("remaining":0,)"));
   *store->clock += kSecondNs;
   EXPECT_EQ(ask("/v1/check", body + "4}").status, 200);
-  const std::string name = value_of(replies[1].body, "reservation");
-  EXPECT_THAT(members("/v1/commit", R"({"reservation":")" + name + R"(","cost":1})"),
+  EXPECT_THAT(members("/v1/commit", commit_of(replies[1].body, "1")),
               HasSubstr(R"("limit":5,"remaining":1,)"));
   *store->clock += kSecondNs;
   EXPECT_THAT(members("/v1/peek", body.substr(0, body.size() - 8) + "}"),
@@ -342,8 +335,7 @@ TEST_F(EndpointsTest, ACommitReturnsNoUnitsThatAFullStoreDidNotRecord) {
     store->says = [](const Request&) { return Decision{.allowed = true, .source = Source::kFull}; };
     const std::string reserved = members("/v1/reserve", kBob + R"(,"cost":3})");
     store->says = {};
-    return members("/v1/commit", R"({"reservation":")" + value_of(reserved, "reservation") +
-                                     R"(","cost":)" + cost + "}");
+    return members("/v1/commit", commit_of(reserved, cost));
   };
   EXPECT_EQ(commit("1"), decision("true", 5, 4, "0", 200)) << "what it cost is recorded after all";
   EXPECT_EQ(commit("0"), decision("true", 5, 4, "0", 200));
@@ -351,115 +343,109 @@ TEST_F(EndpointsTest, ACommitReturnsNoUnitsThatAFullStoreDidNotRecord) {
 
 TEST_F(EndpointsTest, ACommitThatTheStoreDidNotCarryOutCanBeRepeated) {
   const auto reserve = [&](const std::string& key) {
-    const std::string body = R"({"limit":"login","key":")" + key + R"(","cost":3})";
-    return R"({"reservation":")" + value_of(members("/v1/reserve", body), "reservation") +
-           R"(","cost":)";
+    return members("/v1/reserve", R"({"limit":"login","key":")" + key + R"(","cost":3})");
   };
-  const std::string commit = reserve("bob");
+  const std::string lost = reserve("bob");
   const std::string by_policy = reserve("policy");
   const std::string by_local = reserve("local");
   store->loses = [](const Request& request) { return request.key == "bob"; };
-  EXPECT_EQ(ask("/v1/commit", commit + "1}").status, 503);
-  EXPECT_EQ(ask("/v1/commit", commit + "4}").status, 503);
+  EXPECT_EQ(ask("/v1/commit", commit_of(lost, "1")).status, 503);
+  EXPECT_EQ(ask("/v1/commit", commit_of(lost, "4")).status, 503);
   store->loses = {};
-  EXPECT_EQ(members("/v1/commit", commit + "1}"), decision("true", 5, 4, "0", 200));
-  EXPECT_EQ(ask("/v1/commit", commit + "1}").status, 409);
+  EXPECT_EQ(members("/v1/commit", commit_of(lost, "1")), decision("true", 5, 4, "0", 200));
+  EXPECT_EQ(ask("/v1/commit", commit_of(lost, "1")).status, 409);
   // A failure policy changes no key. Local states do, and the store is charged later.
   store->says = [](const Request& request) -> std::optional<Decision> {
     return Decision{.allowed = true,
                     .source = request.key == "policy" ? Source::kPolicy : Source::kLocal};
   };
-  EXPECT_THAT(ask("/v1/commit", by_policy + "4}").body,
+  EXPECT_THAT(ask("/v1/commit", commit_of(by_policy, "4")).body,
               HasSubstr("has not confirmed that it has settled the reservation"));
-  EXPECT_EQ(ask("/v1/commit", by_policy + "4}").status, 503);
-  EXPECT_THAT(members("/v1/commit", by_local + "4}"), HasSubstr(R"("source":"local")"));
-  EXPECT_EQ(ask("/v1/commit", by_local + "4}").status, 409);
+  EXPECT_EQ(ask("/v1/commit", commit_of(by_policy, "4")).status, 503);
+  EXPECT_THAT(members("/v1/commit", commit_of(by_local, "4")), HasSubstr(R"("source":"local")"));
+  EXPECT_EQ(ask("/v1/commit", commit_of(by_local, "4")).status, 409);
 }
 
-// What the store has charged is settled there, whatever override its key has got since.
-TEST(Endpoints, CommitAReservationUnderAnOverrideThatDoesNotAskTheStore) {
-  using Kind = LimitOverride::Kind;
-  NamedLimit login(Limit("token_bucket 5/1s", "login"));
-  const auto served = [&](std::vector<LimitOverride> overrides) {
-    login.overrides = std::move(overrides);
+/// A server whose limits change between a reservation and its commit.
+class ReloadedEndpointsTest : public testing::Test {
+ protected:
+  static ServedLimits served(const std::string& expression,
+                             std::vector<LimitOverride> overrides = {},
+                             const std::string& name = "login") {
+    NamedLimit limit(Limit(expression, name));
+    limit.overrides = std::move(overrides);
     ServedLimits all;
-    all.named = {login};
+    all.named = {limit};
     return all;
-  };
-  const auto context = std::make_shared<ServerContext>(still_store(), served({}), 1);
-  TestConnection connection(handlers(context));
-  const auto ask = [&](const std::string& path, const std::string& body) {
+  }
+  void reload(const ServedLimits& limits) { context->replace_limits(limits); }
+  Reply ask(const std::string& path, const std::string& body) {
     return connection.ask_one(post(path, body));
+  }
+  std::string reserve_three() { return ask("/v1/reserve", kBob + R"(,"cost":3})").body; }
+  Reply commit(const std::string& reserved, const std::string& cost) {
+    return ask("/v1/commit", commit_of(reserved, cost));
+  }
+
+  const ServedLimits bucket = served("token_bucket 5/1s");
+  const std::shared_ptr<ServerContext> context =
+      std::make_shared<ServerContext>(still_store(), bucket, 1);
+  TestConnection connection{handlers(context)};
+};
+
+// What the store has charged is settled there, whatever override its key has got since.
+TEST_F(ReloadedEndpointsTest, CommitUnderAnOverrideThatDoesNotAskTheStore) {
+  using Kind = LimitOverride::Kind;
+  const auto with_override = [](Kind kind, const std::optional<Limit>& limit = std::nullopt) {
+    return served("token_bucket 5/1s", {{"bob", kind, limit}});
   };
   for (const Kind kind : {Kind::kDeny, Kind::kAllowAll}) {
     for (const auto& [cost, remaining] : {std::pair{"1", 4}, std::pair{"4", 1}}) {
-      context->replace_limits(served({}));
+      reload(bucket);
       ask("/v1/reset", kBob + "}");
-      const std::string commit =
-          R"({"reservation":")" +
-          value_of(ask("/v1/reserve", kBob + R"(,"cost":3})").body, "reservation") + R"(","cost":)";
-      context->replace_limits(served({{"bob", kind, std::nullopt}}));
-      const Reply settled = ask("/v1/commit", commit + cost + "}");
+      const std::string reserved = reserve_three();
+      reload(with_override(kind));
+      const Reply settled = commit(reserved, cost);
       EXPECT_EQ(settled.status, 200) << settled.body;
       EXPECT_THAT(settled.body, HasSubstr(R"("limit":5,"remaining":)" + std::to_string(remaining)));
       EXPECT_THAT(settled.body, HasSubstr(R"("source":"store")"));
     }
   }
   // One that the override has granted is no matter of the store, also after the override.
-  const std::string free =
-      R"({"reservation":")" +
-      value_of(ask("/v1/reserve", kBob + R"(,"cost":3})").body, "reservation") + R"(","cost":9})";
-  context->replace_limits(served({}));
-  EXPECT_THAT(ask("/v1/commit", free).body, HasSubstr(R"("source":"override")"));
+  const std::string free = reserve_three();
+  reload(bucket);
+  EXPECT_THAT(commit(free, "9").body, HasSubstr(R"("source":"override")"));
   // With a limit of another kind nothing happens, and the reservation stays for the former one.
   ask("/v1/reset", kBob + "}");
-  const std::string commit =
-      R"({"reservation":")" +
-      value_of(ask("/v1/reserve", kBob + R"(,"cost":3})").body, "reservation") + R"(","cost":1})";
-  context->replace_limits(served({{"bob", Kind::kLimit, Limit("fixed_window 9/1h", "login")}}));
-  const Reply refused = ask("/v1/commit", commit);
+  const std::string reserved = reserve_three();
+  reload(with_override(Kind::kLimit, Limit("fixed_window 9/1h", "login")));
+  const Reply refused = commit(reserved, "1");
   EXPECT_EQ(refused.status, 404);
   EXPECT_THAT(refused.body, HasSubstr("of another kind, of which nothing is reserved"));
-  context->replace_limits(served({}));
-  EXPECT_THAT(ask("/v1/commit", commit).body, HasSubstr(R"("limit":5,"remaining":4)"));
+  reload(bucket);
+  EXPECT_THAT(commit(reserved, "1").body, HasSubstr(R"("limit":5,"remaining":4)"));
 }
 
 // The units were forgotten with the first reload. The second one brings a limit like that which
 // granted them, with keys that are fresh again.
-TEST(Endpoints, CommitNothingOnceTheKeyHasStartedFresh) {
-  const auto served = [](const std::string& expression) {
-    ServedLimits limits;
-    limits.named = {NamedLimit(Limit(expression, "login"))};
-    return limits;
-  };
-  const auto context =
-      std::make_shared<ServerContext>(still_store(), served("token_bucket 5/1s"), 1);
-  TestConnection connection(handlers(context));
-  const Reply reserved = connection.ask_one(post("/v1/reserve", kBob + R"(,"cost":3})"));
-  context->replace_limits(served("fixed_window 5/1s"));
-  context->replace_limits(served("token_bucket 5/1s"));
-  connection.ask_one(post("/v1/check", kBob + R"(,"cost":4})"));
-  const std::string name = value_of(reserved.body, "reservation");
-  const Reply refused =
-      connection.ask_one(post("/v1/commit", R"({"reservation":")" + name + R"(","cost":0})"));
+TEST_F(ReloadedEndpointsTest, CommitNothingOnceTheKeyHasStartedFresh) {
+  const std::string reserved = reserve_three();
+  reload(served("fixed_window 5/1s"));
+  reload(bucket);
+  ask("/v1/check", kBob + R"(,"cost":4})");
+  const Reply refused = commit(reserved, "0");
   EXPECT_EQ(refused.status, 404);
   EXPECT_THAT(refused.body, HasSubstr("the key has started fresh since"));
-  EXPECT_THAT(connection.ask_one(post("/v1/peek", kBob + "}")).body, HasSubstr(R"("remaining":1)"));
+  EXPECT_THAT(ask("/v1/peek", kBob + "}").body, HasSubstr(R"("remaining":1)"));
 }
 
-TEST(Endpoints, CommitAReservationOfALimitThatIsGone) {
+TEST_F(ReloadedEndpointsTest, CommitAReservationOfALimitThatIsGone) {
   for (const std::string name : {"login", "token_bucket"}) {
-    ServedLimits limits;
-    limits.named = {NamedLimit(Limit("token_bucket 5/1s", name))};
-    const auto context = std::make_shared<ServerContext>(still_store(), limits, 1);
-    TestConnection connection(handlers(context));
+    reload(served("token_bucket 5/1s", {}, name));
     const std::string reserved =
-        connection.ask_one(post("/v1/reserve", R"({"limit":")" + name + R"(","key":"k"})")).body;
-    context->replace_limits({});
-    const std::string commit =
-        R"({"reservation":")" + value_of(reserved, "reservation") + R"(","cost":3})";
-    const Reply settled = connection.ask_one(post("/v1/commit", commit));
-    EXPECT_THAT(settled.body, HasSubstr(R"("limit":5,"remaining":2)")) << name;
+        ask("/v1/reserve", R"({"limit":")" + name + R"(","key":"k"})").body;
+    reload({});
+    EXPECT_THAT(commit(reserved, "3").body, HasSubstr(R"("limit":5,"remaining":2)")) << name;
   }
 }
 

@@ -191,6 +191,12 @@ TEST_F(HandlerTest, SaysHowMuchItHolds) {
   EXPECT_LE(connection.held_bytes(), 40'000U);
 }
 
+// The memory of a batch is used again, and not twice as much for the next one.
+TEST_F(HandlerTest, LargeBatchesDoNotNeedMoreAndMore) {
+  const std::string check = R"({"limit":"login","key":")" + std::string(20'000, 'k') + "\"}";
+  for (int i = 0; i < 50; ++i) EXPECT_LE(ask(post("/v1/check", check)).status, 429) << i;
+}
+
 // For example because the system cannot start a thread.
 TEST_F(HandlerTest, AnswersWhereTheSystemFails) {
   store->breaks = broken_system();
@@ -276,8 +282,7 @@ class LaterCommitTest : public ConnectionTest<later_store> {
   std::string commit_for(const std::string& key) {
     connection.send(post("/v1/reserve", R"({"limit":"login","key":")" + key + "\"}"));
     EXPECT_TRUE(store->answer());
-    const std::string name = value_of(connection.ask_one("").body, "reservation");
-    return post("/v1/commit", R"({"reservation":")" + name + R"(","cost":0})");
+    return post("/v1/commit", commit_of(connection.ask_one("").body, "0"));
   }
 };
 

@@ -3,8 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <vector>
-
 #include "testing/resp_connection.h"
 #include "testing/served_store.h"
 

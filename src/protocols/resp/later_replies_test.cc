@@ -4,7 +4,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 
 #include "protocols/resp/handler.h"
 #include "testing/resp_connection.h"

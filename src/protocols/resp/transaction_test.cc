@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <memory>
 #include <string>
 
 #include "protocols/resp/handler.h"
@@ -90,32 +89,23 @@ TEST_F(TransactionTest, RunsNoFurtherCommandOnceItsRepliesAreLong) {
 // If the store answers later, the commands are run batch by batch.
 TEST_F(TransactionTest, AnswersWhenTheStoreHas) {
   const auto later = later_store();
-  Handler handler(thread_over(later), 7, {.wake = [] {}});
+  TestPeer peer(thread_over(later));
   std::string commands = "MULTI\r\n";
-  std::string expected = "+OK\r\n";
-  for (int i = 0; i < 100; ++i) {
+  std::string queued = "+OK\r\n";
+  std::string replies = "*100\r\n";
+  for (int i = 1; i <= 100; ++i) {
     commands += "CL.THROTTLE user 299 1 1\r\n";
-    expected += kQueued;
+    queued += kQueued;
+    replies += integers({0, 300, 300 - i, -1, i});
   }
-  commands += "EXEC\r\nCL.THROTTLE user 299 1 1\r\nPING\r\n";
-  const std::size_t before_exec = expected.size();
-  expected += "*100\r\n";
-  for (int i = 1; i <= 100; ++i) expected += integers({0, 300, 300 - i, -1, i});
-  const std::size_t after_exec = expected.size();
-  expected += integers({0, 300, 199, -1, 101}) + "+PONG\r\n";
-  std::string output;
-  while (true) {
-    const auto input = std::make_unique<char[]>(commands.size());  // So that its end is seen.
-    commands.copy(input.get(), commands.size());
-    const auto progress = handler.on_data({input.get(), commands.size()}, output);
-    commands.erase(0, progress.consumed);
-    EXPECT_FALSE(before_exec < output.size() && output.size() < after_exec);  // Whole, or not yet.
-    if (progress.next == StreamHandler::Next::kNeedMore) break;
-    if (progress.next == StreamHandler::Next::kLater) {
-      ASSERT_TRUE(later->answer());
-    }
+  peer.send(commands + "EXEC\r\nCL.THROTTLE user 299 1 1\r\nPING\r\n");
+  EXPECT_EQ(peer.take_output(), queued);
+  while (later->pending() != 0) {
+    ASSERT_TRUE(later->answer());
+    peer.go_on();
+    EXPECT_TRUE(peer.output.empty() || peer.output.starts_with(replies)) << "whole, or not yet";
   }
-  EXPECT_EQ(output, expected);
+  EXPECT_EQ(peer.output, replies + integers({0, 300, 199, -1, 101}) + "+PONG\r\n");
   EXPECT_THAT(later->batches, Each(Le(DecisionBatch::kMaxRequests)));
   EXPECT_EQ(later->batches.size(), 3U);
 }

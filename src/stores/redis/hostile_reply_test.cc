@@ -10,10 +10,10 @@
 #include <memory>
 #include <optional>
 #include <semaphore>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
-#include "core/read_number.h"
 #include "servers/await.h"
 #include "stores/redis/part_codec.h"
 #include "stores/redis/redis_space.h"
@@ -29,19 +29,16 @@ using testing::HasSubstr;
 
 // The words of the next command.
 std::vector<std::string> read_command(Peer& peer) {
-  const auto read_length = [&] {
+  RespFraming framing;  // A command is an array of texts, as a reply may be.
+  std::string bytes = peer.line();
+  while (framing.reply_bytes(bytes) == 0) {
     const std::string line = peer.line();
-    std::size_t length = 0;
-    EXPECT_GE(line.size(), 4U);
-    EXPECT_TRUE(read_number(std::string_view(line).substr(1, line.size() - 3), length)) << line;
-    return length;
-  };
-  std::vector<std::string> words(read_length());
-  for (std::string& word : words) {
-    const std::size_t length = read_length();
-    while (word.size() < length + 2) word += peer.line();
-    word.resize(length);
+    if (line.empty()) throw std::runtime_error("the store sends no command");
+    bytes += line;
   }
+  const auto command = read_reply(bytes);
+  std::vector<std::string> words;
+  for (const Reply& word : command.value().elements) words.emplace_back(word.text);
   return words;
 }
 
