@@ -420,6 +420,18 @@ TEST_F(FallbackToldTest, ADebtBeyondTheShareIsChargedToo) {
   EXPECT_EQ(remaining_in_store(), 0);
 }
 
+// The store does not know of it yet, and says that all remains.
+TEST_F(FallbackToldTest, ADebtBeyondTheShareIsNotForgottenWithWhatIsTold) {
+  wrap({.local_share = 3}, "fixed_window 10/1h");
+  inner_->lose_all();
+  decide({.cost = 5, .operation = Operation::kCharge}, kStart);
+  lose_charges();
+  EXPECT_EQ(decide({.cost = 0}, kStart).remaining, 10);
+  inner_->lose_all();
+  decide({.operation = Operation::kRefund, .giver = Source::kLocal}, kStart);
+  EXPECT_EQ(admitted(kStart), 0) << "four are more than its share";
+}
+
 // The local states have no room for so many keys.
 TEST_F(FallbackToldTest, WhatTheLocalStatesHaveForgottenIsCounted) {
   wrap({.local_bytes = std::size_t{2} << 20}, "sliding_log 40/1h");

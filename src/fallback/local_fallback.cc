@@ -100,7 +100,9 @@ void LocalFallback::set_told(const KeyHash& key, const Request& request,
   }
   for (std::size_t i = 0; i < parts.size(); ++i) {
     if (!told[i]) continue;
-    now_used[i] = used(parts[i], *told[i], counting(place, parts[i], i, told[i]->at), pending);
+    // Also what counts beyond the limit: units that were charged.
+    const std::int64_t counts = counting(place, without_limit(parts[i]), i, told[i]->at);
+    now_used[i] = used(parts[i], *told[i], counts, pending);
   }
   store_.table().set_used(place, request, std::span(now_used).first(parts.size()));
 }
