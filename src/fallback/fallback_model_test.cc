@@ -135,7 +135,11 @@ class FallbackModelTest : public FallbackFixture {
   void told() {
     const std::vector<Decision> store = peek_at_store();
     Instant until = 0;
-    for (const KnownPart& part : parts_) until = std::max(until, part.counting_until(uncharged_));
+    std::int64_t most = kMaxInt64;  // Of an `&`, what is kept to be charged where that is refused.
+    for (const KnownPart& part : parts_) {
+      until = std::max(until, part.counting_until(uncharged_));
+      if (parts_.size() > 1 && part.limit.is_bucket()) most = std::min(most, part.limit.count);
+    }
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       KnownPart& part = parts_[i];
       part = {.limit = part.limit,
@@ -143,7 +147,7 @@ class FallbackModelTest : public FallbackFixture {
               .at = now_,
               .reset_at = now_ + store[i].reset_after.count(),
               .remaining = store[i].remaining};
-      part.uncharged = part.counting(uncharged_);
+      part.uncharged = std::min(most, part.counting(uncharged_));
       part.uncharged_until = until;
     }
   }
