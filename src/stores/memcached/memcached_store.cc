@@ -40,10 +40,9 @@ void MemcachedStore::check(const LimitDefinition& limit) {
 }
 
 MemcachedStore::MemcachedStore(MemcachedOptions options)
-    : RemoteStore({.deadline = options.deadline, .name = name_of("memcached", options.servers)}),
+    : RemoteStore("memcached", options.servers, options.deadline, options.prefix),
       options_(std::move(options)),
-      executor_(options_, worker()),
-      spaces_({.store = "memcached store", .prefix = options_.prefix}) {
+      executor_(options_, worker()) {
   for (const auto& connection : executor_.connections()) connection->start();
   worker().start(executor_);
 }
@@ -51,7 +50,7 @@ MemcachedStore::MemcachedStore(MemcachedOptions options)
 std::shared_ptr<Space> MemcachedStore::replace_space(const std::shared_ptr<Space>& held,
                                                      const LimitDefinition& limit) {
   check(limit);
-  return spaces_.open(limit, held);
+  return RemoteStore::replace_space(held, limit);
 }
 
 void MemcachedStore::check_together(std::span<const Request> requests) const {

@@ -8,7 +8,6 @@
 #include "stores/memcached/memcached_options.h"
 #include "stores/memcached/memcached_space.h"
 #include "stores/remote/remote_store.h"
-#include "stores/remote/space_registry.h"
 
 namespace sluice::memcached {
 
@@ -18,7 +17,7 @@ namespace sluice::memcached {
 ///
 /// Thread-safe. All callers share the connections, and callers who ask for one key at the same time
 /// share the rounds it takes.
-class MemcachedStore final : public RemoteStore {
+class MemcachedStore final : public RemoteStore<MemcachedSpace> {
  public:
   /// The most permits of a limit, and entries of all its sliding logs, so that its value fits into
   /// an item.
@@ -38,7 +37,6 @@ class MemcachedStore final : public RemoteStore {
 
   const MemcachedOptions options_;
   CasExecutor executor_;
-  SpaceRegistry<MemcachedSpace> spaces_;
 };
 
 }  // namespace sluice::memcached

@@ -11,11 +11,10 @@
 namespace sluice::redis {
 
 RedisStore::RedisStore(RedisOptions options)
-    : RemoteStore({.deadline = options.deadline, .name = name_of("redis", options.servers)}),
+    : RemoteStore("redis", options.servers, options.deadline, options.prefix),
       options_(std::move(options)),
       router_(make_router(options_, worker())),
-      subscriber_(options_, worker(), *router_),
-      spaces_({.store = "redis store", .prefix = options_.prefix}) {
+      subscriber_(options_, worker(), *router_) {
   worker().start(*router_);
 }
 
@@ -26,11 +25,6 @@ RedisStore::~RedisStore() {
     sweep(worker(), *router_, begin + ':');
   }
   worker().stop();
-}
-
-std::shared_ptr<Space> RedisStore::replace_space(const std::shared_ptr<Space>& held,
-                                                 const LimitDefinition& limit) {
-  return spaces_.open(limit, held);
 }
 
 std::unique_ptr<Watch> RedisStore::watch(const std::shared_ptr<Space>& space, std::string_view key,

@@ -11,7 +11,6 @@
 #include "stores/redis/redis_space.h"
 #include "stores/redis/subscriber.h"
 #include "stores/remote/remote_store.h"
-#include "stores/remote/space_registry.h"
 
 namespace sluice::redis {
 
@@ -23,14 +22,12 @@ namespace sluice::redis {
 ///
 /// Thread-safe. Callers share the connections: requests that arrive while a connection is busy are
 /// sent together, in one call of the script.
-class RedisStore final : public RemoteStore {
+class RedisStore final : public RemoteStore<RedisSpace> {
  public:
   explicit RedisStore(RedisOptions options);
   /// In virtual time, first removes the keys under the prefix: see sweep().
   ~RedisStore() override;
 
-  std::shared_ptr<Space> replace_space(const std::shared_ptr<Space>& held,
-                                       const LimitDefinition& limit) override;
   /// `released` is called on the thread that leads the RemoteWorker, which all decisions of the
   /// store wait for: it must not block. It is also called when the subscription begins, and when it
   /// begins again after the connection was lost, because releases before that were missed. A watch
@@ -44,7 +41,6 @@ class RedisStore final : public RemoteStore {
   const RedisOptions options_;
   const std::unique_ptr<RedisRouter> router_;
   Subscriber subscriber_;
-  SpaceRegistry<RedisSpace> spaces_;
 };
 
 }  // namespace sluice::redis

@@ -498,17 +498,23 @@ TEST_F(RemoteWorkerDeadlineTest, CountsFromWhenARequestIsSent) {
   EXPECT_EQ(router_.abandoned, 2U);
 }
 
-class FakeStore final : public RemoteStore {
+class FakeSpace final : public Space {
  public:
-  explicit FakeStore(FakeRouter& router) : RemoteStore({.deadline = kLong}) {
+  FakeSpace(std::string_view, const LimitDefinition& limit) : parts_(limit.parts) {}
+
+  const std::vector<AnyPart>& parts() const { return parts_; }
+
+ private:
+  const std::vector<AnyPart> parts_;
+};
+
+class FakeStore final : public RemoteStore<FakeSpace> {
+ public:
+  explicit FakeStore(FakeRouter& router) : RemoteStore("fake", {}, kLong, "app") {
     router.worker = &worker();
     worker().start(router);
   }
   ~FakeStore() override { worker().stop(); }
-  std::shared_ptr<Space> replace_space(const std::shared_ptr<Space>&,
-                                       const LimitDefinition&) override {
-    return nullptr;
-  }
 
  private:
   void check_together(std::span<const Request>) const override {}

@@ -1,4 +1,4 @@
-#include "stores/remote/space_registry.h"
+#include "stores/remote/remote_store.h"
 
 #include <gtest/gtest.h>
 
@@ -20,36 +20,45 @@ class TestSpace final : public Space {
   std::vector<AnyPart> parts_;
 };
 
-class Registry : public testing::Test {
+// Is never started.
+class TestStore final : public RemoteStore<TestSpace> {
+ public:
+  TestStore() : RemoteStore("test", {}, std::chrono::seconds(1), "app") {}
+
+ private:
+  void check_together(std::span<const Request>) const override {}
+};
+
+class RemoteStoreSpaces : public testing::Test {
  protected:
   std::shared_ptr<Space> open(std::string_view expression, std::string_view name) {
-    return registry_.open(Limit(expression, name).definition());
+    return store_.open_space(Limit(expression, name).definition());
   }
   std::string refusal(std::string_view expression, std::string_view name) {
     return error_of([&] { open(expression, name); });
   }
 
-  SpaceRegistry<TestSpace> registry_{{.store = "some store", .prefix = "app"}};
+  TestStore store_;
 };
 
-TEST_F(Registry, ASpaceThatReplacesAnotherGoesOnWithItsAttachment) {
+TEST_F(RemoteStoreSpaces, OneThatReplacesAnotherGoesOnWithItsAttachment) {
   struct Kept {};
   const Limit other("sliding_log 5/1h", "login");
   auto former = open("token_bucket 5/1h", "login");
   const auto kept = former->attachment<Kept>();
-  const auto fresh = registry_.open(other.definition(), former);
+  const auto fresh = store_.replace_space(former, other.definition());
   ASSERT_NE(fresh, former);
   former.reset();
   EXPECT_EQ(fresh->attachment<Kept>(), kept);
 }
 
-TEST_F(Registry, IsFullOnlyOfSpacesThatAreHeld) {
+TEST_F(RemoteStoreSpaces, AreRefusedOnlyWhereThoseThatAreHeldAreTooMany) {
   std::vector<std::shared_ptr<Space>> held;
-  for (std::size_t i = 0; i < decltype(registry_)::kMaxSpaces; ++i) {
+  for (std::size_t i = 0; i < TestStore::kMaxSpaces; ++i) {
     held.push_back(open("token_bucket 5/1h", "n" + std::to_string(i)));
   }
   EXPECT_EQ(refusal("token_bucket 5/1h", "more"),
-            "some store: 16384 limits are in use, the most it can keep apart");
+            "test store: 16384 limits are in use, the most it can keep apart");
   EXPECT_EQ(open("token_bucket 5/1h", "n7"), held[7]);
   held.pop_back();
   EXPECT_NE(open("token_bucket 5/1h", "more"), nullptr);
