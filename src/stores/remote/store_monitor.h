@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <boost/circular_buffer.hpp>
 #include <chrono>
@@ -8,6 +9,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "sluice/health.h"
@@ -52,23 +54,65 @@ class StoreMonitor final {
 
   /// The store uses this server from now on, and is about to connect to it. Called again when
   /// requests wait for it no longer: of several such servers, that of the last call is told.
-  void add(const ServerState& server);
-  /// A server's state has changed.
-  void update_state();
+  void add(const ServerState& server) {
+    std::erase(servers_, &server);
+    servers_.push_back(&server);
+  }
+  /// A server's state has changed. While all servers are between two connections, or one has not
+  /// been connected yet, the last state stays.
+  void update_state() {
+    std::string_view why = obstacle_;
+    bool are_known = !servers_.empty();
+    for (const ServerState* server : servers_) {
+      are_known = are_known && server->now != ServerState::kNew;
+      if (server->now == ServerState::kBroken) why = server->down_why;
+    }
+    if (why.empty() && !are_known) return;
+    const std::lock_guard lock(mutex_);
+    const bool is_down = !why.empty();
+    if (is_down) told_.reason = why;
+    const State before = std::exchange(told_.state, is_down ? State::kDown : State::kUp);
+    if (before == told_.state) return;
+    told_.since = std::chrono::system_clock::now();
+    if (is_down) ++told_.times_lost;
+  }
   /// The store does not use this server any more.
-  void forget(const ServerState& server);
+  void forget(const ServerState& server) {
+    std::erase(servers_, &server);
+    update_state();
+  }
   /// Why the store cannot be used although its servers are connected; empty if it can be used
   /// again.
-  void set_obstacle(std::string_view why);
+  void set_obstacle(std::string_view why) {
+    if (obstacle_ == why) return;
+    obstacle_ = why;
+    update_state();
+  }
 
   /// This thread has read all replies that had arrived at `now`.
   void on_all_read(Clock::time_point now) { all_read_at_ = now; }
   /// A reply to what was sent at `sent` was read at `now`.
-  void on_reply(Clock::time_point sent, Clock::time_point now);
+  void on_reply(Clock::time_point sent, Clock::time_point now) {
+    const std::chrono::nanoseconds round_trip = now - sent;
+    const std::lock_guard lock(mutex_);
+    round_trips_.push_back(round_trip);
+    if (round_trip > deadline_) {
+      // If this thread has not looked since the deadline, the reply may have been there in time.
+      if (all_read_at_ + kLate >= sent + deadline_) note_late(round_trip);
+      return;
+    }
+    late_in_a_row_ = 0;
+    longest_ = {};
+    if (is_late_ && ++in_time_in_a_row_ == kInARow) is_late_ = false;
+  }
   /// An answer shows that a clock, "this process's clock" or that of a server, is behind by `lag`.
   void on_clock(std::string_view whose, std::chrono::nanoseconds lag) {
-    if (lag > kToleratedLag) [[unlikely]]
-      note_lag(whose, lag);
+    if (lag <= kToleratedLag) [[likely]]
+      return;
+    const std::lock_guard lock(mutex_);
+    ++told_.clock_behind;
+    told_.late_clock = whose;
+    told_.clock_lag = lag;
   }
   /// A server has refused a request with an error: "redis 10.0.0.7:6379: OOM ...".
   void on_refused(std::string_view refusal) {
@@ -88,14 +132,36 @@ class StoreMonitor final {
   }
 
   /// From any thread.
-  void add_to(StoreHealth& health) const;
+  void add_to(StoreHealth& health) const {
+    std::vector<std::chrono::nanoseconds> sorted;
+    {
+      const std::lock_guard lock(mutex_);
+      health = told_;
+      sorted.assign(round_trips_.begin(), round_trips_.end());
+    }
+    health.deadline = deadline_;
+    health.answered_by_store = answers_.load(std::memory_order_relaxed);
+    if (sorted.empty()) return;
+    std::ranges::sort(sorted);
+    health.round_trip_p50 = sorted[sorted.size() / 2];
+    health.round_trip_p99 = sorted[sorted.size() * 99 / 100];
+  }
 
  private:
   using State = StoreHealth::State;
   static constexpr std::size_t kKeptReplies = 1024;
 
-  void note_late(std::chrono::nanoseconds round_trip);
-  void note_lag(std::string_view whose, std::chrono::nanoseconds lag);
+  /// REQUIRES: mutex_ is held.
+  void note_late(std::chrono::nanoseconds round_trip) {
+    in_time_in_a_row_ = 0;
+    longest_ = std::max(longest_, round_trip);
+    ++told_.late_replies;
+    const bool begins = ++late_in_a_row_ == kInARow && !std::exchange(is_late_, true);
+    if (!begins) return;
+    ++told_.times_late;
+    told_.late_round_trip = longest_;
+    told_.sufficient_deadline = std::chrono::ceil<std::chrono::milliseconds>(2 * longest_);
+  }
 
   const std::chrono::nanoseconds deadline_;
   std::atomic<std::uint64_t> answers_{0};
