@@ -23,16 +23,17 @@ constexpr std::size_t kUnsentBytes = std::size_t{64} * 1024;
 /// yet, or may have: then this process is late, not the server.
 constexpr std::chrono::milliseconds kLookAgain{1};
 
-}  // namespace
-
 /// One coroutine, run(), connects, serves, and pauses before it connects again. Only it gives a
 /// connection up: what goes wrong elsewhere calls fail(), which makes serve() end. serve() receives
 /// and, at the same time, sends.
-class RequestPipeline::State final : public std::enable_shared_from_this<State> {
+///
+/// Its coroutine holds a share of it, until end() was called.
+class CoroutinePipeline final : public RequestPipeline,
+                                public std::enable_shared_from_this<CoroutinePipeline> {
  public:
   using Clock = IoContext::Clock;
 
-  State(IoContext& context, PipelineOptions options, PipelineUser& user)
+  CoroutinePipeline(IoContext& context, PipelineOptions options, PipelineUser& user)
       : options_(std::move(options)),
         user_(user),
         server_(options_.endpoint.text()),
@@ -48,16 +49,16 @@ class RequestPipeline::State final : public std::enable_shared_from_this<State> 
     assert(options_.max_in_flight > 0);
   }
 
-  void start();
-  void flush();
-  void reconnect(std::string_view why);
-  bool is_up() const { return phase_ == Phase::kUp && !failure_; }
-  std::optional<Clock::time_point> waiting_since() const {
+  void start() override;
+  void flush() override;
+  void reconnect(std::string_view why) override;
+  bool is_up() const override { return phase_ == Phase::kUp && !failure_; }
+  std::optional<Clock::time_point> waiting_since() const override {
     return queue_ ? queue_->waiting_since() : std::nullopt;
   }
   // What arrived together with the last reply may have left the socket: TLS hands over one record
   // at a time.
-  bool has_unread() const {
+  bool has_unread() const override {
     return stream_->has_unread() || Clock::now() < answered_at_ + kLookAgain;
   }
   void end();
@@ -72,7 +73,7 @@ class RequestPipeline::State final : public std::enable_shared_from_this<State> 
     bool has_ended = false;   // The server has ended the connection.
   };
 
-  IoTask<void> run(std::shared_ptr<State> self);
+  IoTask<void> run(std::shared_ptr<CoroutinePipeline> self);
   IoTask<void> serve();
   IoTask<void> receive();
   IoTask<void> send();
@@ -111,7 +112,7 @@ class RequestPipeline::State final : public std::enable_shared_from_this<State> 
   std::optional<Clock::time_point> sending_since_;  // The socket has taken nothing since then.
 };
 
-void RequestPipeline::State::start() {
+void CoroutinePipeline::start() {
   assert(phase_ == Phase::kNew);
   phase_ = Phase::kConnecting;
   work_.set(true);
@@ -122,7 +123,7 @@ void RequestPipeline::State::start() {
   boost::asio::co_spawn(executor_, run(shared_from_this()), ended);
 }
 
-IoTask<void> RequestPipeline::State::run(std::shared_ptr<State> /*self*/) {
+IoTask<void> CoroutinePipeline::run(std::shared_ptr<CoroutinePipeline> /*self*/) {
   // co_spawn() may run this at once. But the user may still be in its constructor.
   co_await boost::asio::post(kAwait);
   while (phase_ != Phase::kEnded) {
@@ -138,7 +139,7 @@ IoTask<void> RequestPipeline::State::run(std::shared_ptr<State> /*self*/) {
   }
 }
 
-IoTask<void> RequestPipeline::State::serve() {
+IoTask<void> CoroutinePipeline::serve() {
   using boost::asio::experimental::awaitable_operators::operator&&;
   phase_ = Phase::kHandshake;
   queue_.emplace(user_.make_framing(), options_.max_reply_bytes);
@@ -151,7 +152,7 @@ IoTask<void> RequestPipeline::State::serve() {
   co_await (receive() && send());
 }
 
-IoTask<void> RequestPipeline::State::receive() {
+IoTask<void> CoroutinePipeline::receive() {
   while (!failure_) {
     boost::system::error_code error;
     const std::size_t bytes = co_await stream_->receive(queue_->room(), error);
@@ -167,7 +168,7 @@ IoTask<void> RequestPipeline::State::receive() {
   }
 }
 
-IoTask<void> RequestPipeline::State::send() {
+IoTask<void> CoroutinePipeline::send() {
   while (!failure_) {
     if (queue_->unsent().empty()) {
       co_await may_send_.wait();
@@ -191,7 +192,7 @@ IoTask<void> RequestPipeline::State::send() {
   }
 }
 
-void RequestPipeline::State::deliver() {
+void CoroutinePipeline::deliver() {
   while (!failure_) {
     const std::optional<std::string_view> reply = queue_->next_reply();
     if (reply) answer(*reply);
@@ -201,7 +202,7 @@ void RequestPipeline::State::deliver() {
   }
 }
 
-void RequestPipeline::State::answer(std::string_view reply) {
+void CoroutinePipeline::answer(std::string_view reply) {
   if (phase_ == Phase::kUp) {
     if (user_.on_push(reply)) return;
     if (const auto command = queue_->answered()) command->on_reply(reply);
@@ -214,7 +215,7 @@ void RequestPipeline::State::answer(std::string_view reply) {
   if (++handshake_answered_ == handshake_replies_) on_handshake_done();
 }
 
-void RequestPipeline::State::on_handshake_done() {
+void CoroutinePipeline::on_handshake_done() {
   phase_ = Phase::kUp;
   timer_.cancel();
   up_since_ = Clock::now();
@@ -222,7 +223,7 @@ void RequestPipeline::State::on_handshake_done() {
   take_commands();
 }
 
-void RequestPipeline::State::flush() {
+void CoroutinePipeline::flush() {
   if (!is_up()) return;
   work_.set(true);
   const bool is_idle = queue_->in_flight() == 0 && queue_->unsent().empty();
@@ -232,7 +233,7 @@ void RequestPipeline::State::flush() {
 
 /// Takes commands from the user. Takes none while earlier ones are unsent: send() then calls this
 /// when it has sent them.
-void RequestPipeline::State::take_commands() {
+void CoroutinePipeline::take_commands() {
   if (!is_up() || !queue_->unsent().empty()) return;
   while (queue_->in_flight() < options_.max_in_flight && queue_->unsent().size() < kUnsentBytes) {
     std::unique_ptr<Command> command = user_.next_command();
@@ -245,7 +246,7 @@ void RequestPipeline::State::take_commands() {
   if (!queue_->unsent().empty()) may_send_.notify();
 }
 
-void RequestPipeline::State::on_time() {
+void CoroutinePipeline::on_time() {
   if (phase_ == Phase::kBackoff) return pause_over_.notify();
   const auto within = [](std::chrono::milliseconds limit) {
     return " within " + std::to_string(limit.count()) + " ms";
@@ -258,7 +259,7 @@ void RequestPipeline::State::on_time() {
 
 /// When the oldest command in flight was sent, or since when the server does not even receive, if
 /// that is earlier: a command without a reply is never in flight.
-std::optional<IoContext::Clock::time_point> RequestPipeline::State::silent_since() const {
+std::optional<IoContext::Clock::time_point> CoroutinePipeline::silent_since() const {
   const auto since = queue_->waiting_since();
   return since && sending_since_ ? std::min(since, sending_since_) : since ? since : sending_since_;
 }
@@ -267,7 +268,7 @@ std::optional<IoContext::Clock::time_point> RequestPipeline::State::silent_since
 /// the socket is empty meanwhile. A read that is ready runs before the next event of a timer. So if
 /// a command was answered since the last look, it looks again: those records are read by then.
 /// (has_unread() allows 1 ms for that, which a thread that is held up may exceed.)
-void RequestPipeline::State::on_silence() {
+void CoroutinePipeline::on_silence() {
   const Clock::time_point now = Clock::now();
   const Clock::time_point looked_at = std::exchange(looked_at_, now);
   const auto since = is_up() ? silent_since() : std::nullopt;
@@ -283,14 +284,14 @@ void RequestPipeline::State::on_silence() {
   }
 }
 
-void RequestPipeline::State::reconnect(std::string_view why) {
+void CoroutinePipeline::reconnect(std::string_view why) {
   if (phase_ != Phase::kConnecting && phase_ != Phase::kHandshake && phase_ != Phase::kUp) return;
   fail({.why = std::string(why), .must_pause = true});
 }
 
 /// Makes serve() or connect() end, so that run() gives the connection up. Only the first failure
 /// counts: others follow from it.
-void RequestPipeline::State::fail(Failure failure) {
+void CoroutinePipeline::fail(Failure failure) {
   if (failure_) return;
   failure_ = std::move(failure);
   work_.set(true);
@@ -301,7 +302,7 @@ void RequestPipeline::State::fail(Failure failure) {
 }
 
 /// Returns how long to wait before the next attempt.
-IoContext::Clock::duration RequestPipeline::State::give_up() {
+IoContext::Clock::duration CoroutinePipeline::give_up() {
   const Failure failure = *std::exchange(failure_, std::nullopt);
   const bool was_up = phase_ == Phase::kUp;
   const bool in_handshake = phase_ == Phase::kHandshake;
@@ -323,14 +324,14 @@ IoContext::Clock::duration RequestPipeline::State::give_up() {
                                        : backoff_.after_failure(random);
 }
 
-void RequestPipeline::State::lose_all(std::string_view why, bool all_sent) {
+void CoroutinePipeline::lose_all(std::string_view why, bool all_sent) {
   while (queue_ && queue_->in_flight() != 0) {
     const auto [command, loss] = queue_->lose(all_sent);
     command->on_lost(loss, why);
   }
 }
 
-void RequestPipeline::State::end() {
+void CoroutinePipeline::end() {
   phase_ = Phase::kEnded;
   failure_ = Failure{.why = {}};
   timer_.cancel();
@@ -342,35 +343,12 @@ void RequestPipeline::State::end() {
   lose_all("the connection to " + server_ + " was closed by its own side", true);
 }
 
-RequestPipeline::RequestPipeline(IoContext& context, PipelineOptions options, PipelineUser& user)
-    : state_(std::make_shared<State>(context, std::move(options), user)) {}
+}  // namespace
 
-RequestPipeline::~RequestPipeline() {
-  state_->end();
-}
-
-void RequestPipeline::start() {
-  state_->start();
-}
-
-void RequestPipeline::flush() {
-  state_->flush();
-}
-
-void RequestPipeline::reconnect(std::string_view why) {
-  state_->reconnect(why);
-}
-
-bool RequestPipeline::is_up() const {
-  return state_->is_up();
-}
-
-std::optional<IoContext::Clock::time_point> RequestPipeline::waiting_since() const {
-  return state_->waiting_since();
-}
-
-bool RequestPipeline::has_unread() const {
-  return state_->has_unread();
+std::shared_ptr<RequestPipeline> RequestPipeline::make(IoContext& context, PipelineOptions options,
+                                                       PipelineUser& user) {
+  const auto made = std::make_shared<CoroutinePipeline>(context, std::move(options), user);
+  return {made.get(), [made](RequestPipeline*) { made->end(); }};
 }
 
 }  // namespace sluice

@@ -80,38 +80,35 @@ struct PipelineOptions {
 ///
 /// Used only by the thread that runs the context. IoContext::has_work() is true because of it
 /// unless the connection is up and idle.
-class RequestPipeline final {
+class RequestPipeline {
  public:
-  /// `context` and `user` outlive it. Throws as TlsClient does.
-  RequestPipeline(IoContext& context, PipelineOptions options, PipelineUser& user);
-  /// Calls on_lost() of the commands in flight. Closes the connection without a reset, so that what
-  /// was sent may still arrive.
-  ~RequestPipeline();
-  RequestPipeline(const RequestPipeline&) = delete;
-  RequestPipeline& operator=(const RequestPipeline&) = delete;
+  /// `context` and `user` outlive the result. When its last share goes, the pipeline calls
+  /// on_lost() of the commands in flight, and closes the connection without a reset, so that what
+  /// was sent may still arrive. Throws as TlsClient does.
+  static std::shared_ptr<RequestPipeline> make(IoContext& context, PipelineOptions options,
+                                               PipelineUser& user);
 
   /// Begins to connect, and does so again whenever the connection is lost. Does not call the user
   /// within this call. REQUIRES: called once.
-  void start();
+  virtual void start() = 0;
 
   /// Tells the pipeline that next_command() may have a command to send.
-  void flush();
+  virtual void flush() = 0;
 
   /// Gives the connection, or the attempt to connect, up, and connects again after a pause, to the
   /// next address of the host. Called when the server must not be used now. `why` is a sentence
   /// that names the server. Does nothing during a pause.
-  void reconnect(std::string_view why);
+  virtual void reconnect(std::string_view why) = 0;
 
-  bool is_up() const;
+  virtual bool is_up() const = 0;
   /// When the oldest command in flight was sent; nothing if there is none.
-  std::optional<IoContext::Clock::time_point> waiting_since() const;
+  virtual std::optional<IoContext::Clock::time_point> waiting_since() const = 0;
   /// Whether bytes have arrived that were not received yet, or may have: for 1 ms after a reply.
   /// Then this process is late, not the server.
-  bool has_unread() const;
+  virtual bool has_unread() const = 0;
 
- private:
-  class State;
-  const std::shared_ptr<State> state_;  // Held by its coroutine, too.
+ protected:
+  ~RequestPipeline() = default;
 };
 
 }  // namespace sluice

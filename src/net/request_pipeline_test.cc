@@ -70,8 +70,8 @@ TEST_F(RequestPipelineTest, ShakesHandsBeforeItSends) {
 // It may be started by its user's constructor, and no socket has so long a name.
 TEST_F(RequestPipelineTest, WhenItIsStartedItCallsNobodyYet) {
   on_thread([this] {
-    pipeline_ = std::make_unique<RequestPipeline>(
-        context_, patient({.unix_path = std::string(200, 'x')}), user_);
+    pipeline_ =
+        RequestPipeline::make(context_, patient({.unix_path = std::string(200, 'x')}), user_);
     pipeline_->start();
     EXPECT_THAT(user_.downs, IsEmpty());
   });
@@ -505,7 +505,7 @@ TEST_F(RequestPipelineTest, AServerThatDoesNotAcceptIsGivenUp) {
 TEST_F(RequestPipelineTest, MayBeDestroyedInAnyState) {
   shake_hands_by("hello\n");
   TestCommand& asked = command("?\n");
-  on_thread([&] { RequestPipeline never_started(context_, patient(), user_); });
+  on_thread([&] { RequestPipeline::make(context_, patient(), user_); });
   open(patient({.host = "localhost", .port = 1}));  // Looks for the address, or tries it.
   close();
   FakeServer refuses(-1);

@@ -304,7 +304,7 @@ TEST_F(RequestPipelineTlsTest, FilesThatCannotBeUsedAreNamed) {
   const auto misuse = [&](Endpoint endpoint, const TlsOptions& tls) {
     endpoint.tls = std::make_shared<TlsContext>(tls);
     return error_of<std::runtime_error>(
-        [&] { RequestPipeline pipeline(context_, patient(endpoint), user_); });
+        [&] { RequestPipeline::make(context_, patient(endpoint), user_); });
   };
   const std::string key = files_.client_key;
   const std::string other_key = files_.server_key;

@@ -211,7 +211,7 @@ class RequestPipelineFixture : public testing::Test {
 
   void open(PipelineOptions options) {
     on_thread([&] {
-      pipeline_ = std::make_unique<RequestPipeline>(context_, std::move(options), user_);
+      pipeline_ = RequestPipeline::make(context_, std::move(options), user_);
       pipeline_->start();
     });
   }
@@ -266,7 +266,7 @@ class RequestPipelineFixture : public testing::Test {
   LineUser user_{board_};
   IoContext context_;
   std::thread thread_{[this] { context_.asio()->run(); }};
-  std::unique_ptr<RequestPipeline> pipeline_;
+  std::shared_ptr<RequestPipeline> pipeline_;
 };
 
 }  // namespace sluice

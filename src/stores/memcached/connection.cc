@@ -76,7 +76,7 @@ void Connection::Call::on_reply(std::string_view reply) {
   if (!read(reply)) {
     const std::string why = connection.name() + " has answered something else than what was asked";
     on_lost(Loss::kMayBeExecuted, why);
-    return connection.pipeline_.reconnect(why);
+    return connection.pipeline_->reconnect(why);
   }
   const Clock::time_point arrived = connection.health_.on_reply(sent_at_);
   for (std::size_t i = 0; i < keys_.size(); ++i) {
@@ -93,7 +93,7 @@ Connection::Connection(RemoteWorker& worker, const Endpoint& server,
                        std::chrono::nanoseconds deadline, KeyOwner& owner)
     : owner_(owner),
       health_("memcached " + server.text(), deadline, &worker.monitor()),
-      pipeline_(worker.context(), options_of(health_, server), *this) {}
+      pipeline_(RequestPipeline::make(worker.context(), options_of(health_, server), *this)) {}
 
 std::unique_ptr<Command> Connection::next_command() {
   if (waiting_.empty()) return nullptr;

@@ -123,10 +123,10 @@ class Connection final : public PipelineUser {
              KeyOwner& owner);
 
   /// Begins to connect. REQUIRES: called once.
-  void start() { pipeline_.start(); }
+  void start() { pipeline_->start(); }
 
   /// Why no caller should wait for this server now; empty if one may.
-  std::string_view why_not(Clock::time_point now) const { return health_.why_not(pipeline_, now); }
+  std::string_view why_not(Clock::time_point now) const { return health_.why_not(*pipeline_, now); }
   bool is_broken() const { return health_.is_broken(); }
 
   /// How often it has been up: the number of the connection that is up now.
@@ -141,7 +141,7 @@ class Connection final : public PipelineUser {
   /// Sends what was given to send(). What was given to send_now() needs no flush(): that is called
   /// while a reply is received, after which the pipeline asks for commands.
   void flush() {
-    if (!waiting_.empty()) pipeline_.flush();
+    if (!waiting_.empty()) pipeline_->flush();
   }
 
   /// "memcached 127.0.0.1:11211".
@@ -164,7 +164,8 @@ class Connection final : public PipelineUser {
   ServerHealth health_;
   std::deque<KeyEntry*> waiting_;
   std::uint32_t number_ = 0;
-  RequestPipeline pipeline_;  // Destroyed first: it reports what is in flight as lost.
+  // Destroyed first: it reports what is in flight as lost.
+  const std::shared_ptr<RequestPipeline> pipeline_;
 };
 
 }  // namespace sluice::memcached

@@ -103,9 +103,9 @@ Connection::Connection(const RedisOptions& options, RemoteWorker& worker, Purpos
       listener_(listener),
       next_number_(std::random_device{}()),
       clock_("the clock of " + name()),
-      pipeline_(worker.context(), pipeline_options(), *this) {
+      pipeline_(RequestPipeline::make(worker.context(), pipeline_options(), *this)) {
   make_handshake();
-  pipeline_.start();
+  pipeline_->start();
 }
 
 // On a cluster a call has one slot, so that many calls are needed to keep a node busy.
@@ -181,11 +181,11 @@ void Connection::fail_controls() {
 
 void Connection::reconnect(std::string_view why) {
   health_.give_up();
-  pipeline_.reconnect(why);
+  pipeline_->reconnect(why);
 }
 
 void Connection::add(PendingRequest& request, bool asking) {
-  const std::string_view why = health_.why_not(pipeline_, worker_.routed_at());
+  const std::string_view why = health_.why_not(*pipeline_, worker_.routed_at());
   if (!why.empty()) return worker_.fail(request, why);
   (asking ? asking_ : queue_).push_back(request);
 }
@@ -197,7 +197,7 @@ void Connection::add_control(std::string command, Answer answer) {
 std::optional<RemoteWorker::Clock::time_point> Connection::sent_at(
     const PendingRequest& request) const {
   if (request.holder != nullptr) return static_cast<const Call*>(request.holder)->sent_at;
-  return pipeline_.waiting_since();
+  return pipeline_->waiting_since();
 }
 
 void Connection::abandon(PendingRequest& request) {

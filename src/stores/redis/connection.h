@@ -72,7 +72,7 @@ class Connection final : public PipelineUser {
   ~Connection() override;
 
   /// Sends what was given to add() and add_control() before.
-  void flush() { pipeline_.flush(); }
+  void flush() { pipeline_->flush(); }
   /// Gives the connection up, and fails requests for the server at once until it has answered the
   /// next handshake. `why` is a sentence that names the server.
   void reconnect(std::string_view why);
@@ -98,7 +98,7 @@ class Connection final : public PipelineUser {
 
   /// The beginning of error sentences: "redis 127.0.0.1:6379".
   const std::string& name() const { return health_.server(); }
-  bool is_up() const { return pipeline_.is_up(); }
+  bool is_up() const { return pipeline_->is_up(); }
   /// Whether the circuit breaker is open: see ServerHealth.
   bool is_broken() const { return health_.is_broken(); }
   const Endpoint& endpoint() const { return endpoint_; }
@@ -151,9 +151,10 @@ class Connection final : public PipelineUser {
   bool loads_script_ = false;                      // The script is being loaded again.
   // The number of the next call, which its reply repeats. Connections begin at random numbers.
   std::uint32_t next_number_;
-  const std::string clock_;   // "the clock of redis 127.0.0.1:6379"
-  Instant newest_ = 0;        // The latest instant at which a call was decided by the store's time.
-  RequestPipeline pipeline_;  // Last: its destructor calls on_lost() of the calls in flight.
+  const std::string clock_;  // "the clock of redis 127.0.0.1:6379"
+  Instant newest_ = 0;       // The latest instant at which a call was decided by the store's time.
+  // Last: when it goes, it calls on_lost() of the calls in flight.
+  const std::shared_ptr<RequestPipeline> pipeline_;
 };
 
 }  // namespace sluice::redis

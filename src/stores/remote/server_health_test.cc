@@ -19,7 +19,7 @@ constexpr std::string_view kRefused = "cannot connect to one";
 
 class ServerHealthTest : public testing::Test {
  protected:
-  std::string_view why_not() const { return one_.why_not(idle_, Clock::now()); }
+  std::string_view why_not() const { return one_.why_not(*idle_, Clock::now()); }
   StoreHealth health() const {
     StoreHealth health;
     monitor_.add_to(health);
@@ -39,7 +39,7 @@ class ServerHealthTest : public testing::Test {
   IoContext context_;
   Board board_;
   LineUser user_{board_};
-  RequestPipeline idle_{context_, {}, user_};
+  std::shared_ptr<RequestPipeline> idle_ = RequestPipeline::make(context_, {}, user_);
 };
 
 TEST_F(ServerHealthTest, ALostConnectionIsWaitedForUntilAnAttemptFails) {
