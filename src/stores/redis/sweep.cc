@@ -1,9 +1,9 @@
 #include "stores/redis/sweep.h"
 
-#include <cstddef>
 #include <cstdint>
 #include <future>
 #include <map>
+#include <memory>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -25,35 +25,29 @@ std::string escape(std::string_view prefix) {
 
 // Each server's keys are found by SCAN and removed as they are found. No command needs a timer: if
 // a server does not answer, its connection is given up, and its commands fail. Belongs to the
-// thread that leads the worker.
-class Sweep final {
+// thread that leads the worker. Each command under way holds a share of it.
+class Sweep final : public std::enable_shared_from_this<Sweep> {
  public:
-  Sweep(const std::string& prefix, std::chrono::milliseconds most)
-      : pattern_(escape(prefix)), end_at_(RemoteWorker::Clock::now() + most) {}
+  Sweep(const std::string& prefix, std::chrono::milliseconds most, bool by_slot)
+      : pattern_(escape(prefix)), end_at_(RemoteWorker::Clock::now() + most), by_slot_(by_slot) {}
 
+  // Ready when the last share of this has gone: the promise is broken then.
   std::future<void> end() { return ended_.get_future(); }
 
-  void begin(RedisRouter& router) {
-    by_slot_ = router.is_cluster();
-    ++open_;  // It must not end before every server has been asked.
-    if (router.was_connected()) {
-      // Also one that is not connected yet: it may have replaced the one that was written to.
-      for (Connection* connection : router.servers()) scan(*connection, "0");
-    }
-    close();
+  void scan(Connection& connection, std::string_view cursor) {
+    connection.add_control(command_of({"SCAN", cursor, "MATCH", pattern_, "COUNT", "1000"}),
+                           [self = shared_from_this(), &connection](const Reply* reply) {
+                             if (reply == nullptr || reply->elements.size() != 2) return;
+                             self->remove(connection, reply->elements[1].elements);
+                             const std::string_view next = reply->elements[0].text;
+                             const bool is_over = next == "0" || self->has_taken_long();
+                             if (!is_over) self->scan(connection, next);
+                           });
+    connection.flush();
   }
 
  private:
-  void scan(Connection& connection, std::string_view cursor) {
-    std::string command = command_of({"SCAN", cursor, "MATCH", pattern_, "COUNT", "1000"});
-    ask(connection, std::move(command), [this, &connection](const Reply* reply) {
-      const bool is_page = reply != nullptr && reply->elements.size() == 2;
-      if (is_page) remove(connection, reply->elements[1].elements);
-      if (!is_page || reply->elements[0].text == "0") return;
-      if (RemoteWorker::Clock::now() < end_at_) scan(connection, reply->elements[0].text);
-    });
-    connection.flush();
-  }
+  bool has_taken_long() const { return RemoteWorker::Clock::now() >= end_at_; }
 
   // A page at once; on a cluster, where the keys of a command share their slot, its slots at once.
   void remove(Connection& connection, const std::vector<Reply>& keys) {
@@ -66,38 +60,27 @@ class Sweep final {
     for (const auto& [slot, words] : commands) {
       std::string command;
       append_command(command, words);
-      ask(connection, std::move(command), [](const Reply*) {});
+      connection.add_control(std::move(command), [self = shared_from_this()](const Reply*) {});
     }
-  }
-
-  void ask(Connection& connection, std::string command, Connection::Answer answer) {
-    ++open_;
-    connection.add_control(std::move(command),
-                           [this, answer = std::move(answer)](const Reply* reply) {
-                             answer(reply);
-                             close();
-                           });
-  }
-
-  // A command is answered. After the last one, the thread that waits destroys this.
-  void close() {
-    if (--open_ == 0) std::promise<void>(std::move(ended_)).set_value();
   }
 
   const std::string pattern_;
   const RemoteWorker::Clock::time_point end_at_;
+  const bool by_slot_;
   std::promise<void> ended_;
-  bool by_slot_ = false;
-  std::size_t open_ = 0;  // The commands that are not answered yet.
 };
 
 }  // namespace
 
 void sweep(RemoteWorker& worker, RedisRouter& router, const std::string& prefix,
            std::chrono::milliseconds most) {
-  Sweep all(prefix, most);
-  const std::future<void> end = all.end();
-  worker.post([&all, &router] { all.begin(router); });
+  auto all = std::make_shared<Sweep>(prefix, most, router.is_cluster());
+  const std::future<void> end = all->end();
+  worker.post([all = std::move(all), &router] {
+    if (!router.was_connected()) return;
+    // Also a server that is not connected yet: it may have replaced the one that was written to.
+    for (Connection* connection : router.servers()) all->scan(*connection, "0");
+  });
   end.wait();
 }
 
