@@ -4,9 +4,7 @@
 #include <cassert>
 #include <iterator>
 #include <utility>
-#include <vector>
 
-#include "algorithms/limit_definition.h"
 #include "core/block.h"
 #include "core/key_hash.h"
 #include "fallback/fallback_space.h"

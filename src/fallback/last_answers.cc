@@ -5,8 +5,6 @@
 #include <mutex>
 #include <utility>
 
-#include "algorithms/limit_definition.h"
-#include "core/arithmetic.h"
 #include "core/block.h"
 #include "core/prefetch.h"
 

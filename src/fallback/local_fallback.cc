@@ -4,7 +4,6 @@
 #include <array>
 #include <boost/container/small_vector.hpp>
 #include <cassert>
-#include <cstddef>
 #include <variant>
 #include <vector>
 

@@ -2,14 +2,10 @@
 
 #include <algorithm>
 #include <cassert>
-#include <stdexcept>
-#include <string>
-#include <utility>
 
 #include "core/instant.h"
 #include "core/safe_text.h"
 #include "sluice/store.h"
-#include "waiting/waiting_callers.h"
 
 namespace sluice {
 

@@ -8,7 +8,6 @@
 #include <boost/asio/ssl/context.hpp>
 #include <cassert>
 #include <new>
-#include <stdexcept>
 #include <system_error>
 
 #include "net/special_file.h"

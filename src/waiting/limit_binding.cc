@@ -1,10 +1,7 @@
 #include "waiting/limit_binding.h"
 
 #include <stdexcept>
-#include <string>
-#include <utility>
 #include <variant>
-#include <vector>
 
 #include "algorithms/limit_definition.h"
 #include "sluice/store.h"

@@ -4,15 +4,9 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
-#include <cstddef>
-#include <cstdint>
 #include <cstdlib>
 #include <span>
 #include <stdexcept>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "algorithms/limit_definition.h"
 #include "core/fork.h"

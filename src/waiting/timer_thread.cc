@@ -1,6 +1,5 @@
 #include "waiting/timer_thread.h"
 
-#include <cassert>
 #include <condition_variable>
 #include <map>
 #include <mutex>

@@ -6,7 +6,6 @@
 
 #include "algorithms/limit_definition.h"
 #include "waiting/ask_pauses.h"
-#include "waiting/requests.h"
 
 namespace sluice {
 
