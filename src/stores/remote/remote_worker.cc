@@ -393,6 +393,9 @@ void RemoteWorker::refuse(PendingRequest& request, const std::string& refusal,
 /// Completes the batch. What is late then waits for its replies, in the batch that the outer store
 /// has made for them.
 void RemoteWorker::finish(PendingBatch& batch) {
+  // Without an outer store, late replies have no receiver, and the keys of their requests may be
+  // destroyed once the caller has been answered.
+  if (batch.late != 0 && batch.batch->outer.store == nullptr) return close(batch);
   std::unique_ptr<PendingBatch> ended(&batch);
   batch.unlink();
   if (!std::exchange(batch.is_answered, true)) {
@@ -403,9 +406,6 @@ void RemoteWorker::finish(PendingBatch& batch) {
   if (!asked.error().empty() && std::ranges::none_of(asked.decisions(), is_unavailable)) {
     asked.clear_error();
   }
-  // Without an outer store, late replies have no receiver, and the keys of their requests may be
-  // destroyed once the caller has been answered.
-  if (asked.outer.store == nullptr) abandon_late(batch);
   WaitingCaller* const waiter = std::exchange(batch.waiter, nullptr);
   batch.batch = Batch::complete(std::move(batch.batch));
   if (batch.late != 0) {
@@ -416,16 +416,6 @@ void RemoteWorker::finish(PendingBatch& batch) {
     late_.push_back(*ended.release());
   }
   if (waiter != nullptr) waiter->wake();
-}
-
-void RemoteWorker::abandon_late(PendingBatch& batch) {
-  if (std::exchange(batch.late, 0) == 0) return;
-  for (PendingRequest& request : batch.requests) {
-    if (request.batch == nullptr) continue;
-    router_->abandon(request);
-    count_unanswered(request);
-    request.decision->taken = request.may_be_executed ? kTakenUnknown : 0;
-  }
 }
 
 }  // namespace sluice

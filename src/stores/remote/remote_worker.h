@@ -158,7 +158,6 @@ class RemoteWorker final {
   void expire(PendingBatch& batch, Clock::time_point now, bool is_late_here);
   void close(PendingBatch& batch);
   void finish(PendingBatch& batch);
-  void abandon_late(PendingBatch& batch);
 
   Router* router_ = nullptr;  // Set by start().
   const Options options_;
