@@ -1,7 +1,11 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -9,13 +13,151 @@
 #include <vector>
 
 #include "core/instant.h"
-#include "stores/memcached/connection.h"
+#include "net/request_pipeline.h"
 #include "stores/memcached/key_state.h"
 #include "stores/memcached/memcached_options.h"
+#include "stores/memcached/meta_protocol.h"
 #include "stores/memcached/server_ring.h"
 #include "stores/remote/remote_worker.h"
+#include "stores/remote/server_health.h"
 
 namespace sluice::memcached {
+
+class CasExecutor;
+class Connection;
+
+/// What this process wrote last of a key; while it writes, what it is writing. The server still has
+/// it, unless it was evicted or flushed, or another process has written since.
+struct LastWrite {
+  std::string value;
+  /// The token that the server gave to the value; 0 if it is not known.
+  std::uint64_t token = 0;
+  /// Connection::number() then: a token means nothing on another connection.
+  std::uint32_t connection = 0;
+  /// Until when the server keeps the value.
+  Instant kept_until = 0;
+  /// Another process wrote between the last two writes of this one.
+  bool contested = false;
+
+  bool is_known() const { return token != 0; }
+  /// Whether the server can be expected to have the value. `number`: Connection::number().
+  bool is_current(std::uint32_t number, Instant now) const {
+    return is_known() && connection == number && now < kept_until && !contested;
+  }
+};
+
+/// One key: the requests that wait for it, the round they are in, and what this process wrote last.
+///
+/// There is one round of a key at a time (see CasExecutor). Requests that arrive meanwhile wait,
+/// and are judged together in the next round, which writes once for all of them.
+struct KeyEntry {
+  /// The command that is sent next, or has been sent.
+  enum class Step : std::uint8_t { kRead, kWrite, kRemove };
+
+  explicit KeyEntry(Connection& on) : connection(on) {}
+
+  bool is_write() const { return step != Step::kRead; }
+
+  /// Appends the command, numbered.
+  void append_command(std::string& output, std::uint32_t number) const {
+    if (claims) append_claim(output, *name, number);
+    if (step == Step::kRead) append_get(output, *name, number);
+    if (step == Step::kWrite)
+      append_set(output, {*name, last.value, expiry_s, judged_token, written_s}, number);
+    if (step == Step::kRemove) append_delete(output, *name, *judged_token, number);
+  }
+
+  /// Whether this can be a server's reply to the command.
+  bool can_be_answered(const MetaReply& reply) const {
+    const bool is_of_read = reply.code == Code::kValue || reply.code == Code::kMiss;
+    return reply.code == Code::kError || is_of_read != is_write();
+  }
+
+  /// The item's key on the server. Not null.
+  const std::string* name = nullptr;
+  Connection& connection;
+
+  /// A round is under way: the entry is with its connection.
+  bool under_way = false;
+  /// The command was sent, and has no reply.
+  bool is_in_flight = false;
+  /// Requests that will be judged on the value that is read next.
+  RequestList waiting;
+  /// Requests with decisions, which are valid if the write is carried out.
+  RequestList judged;
+  Step step = Step::kRead;
+  /// The token of the value on which requests were judged; nothing if there was none.
+  std::optional<std::uint64_t> judged_token;
+  std::int64_t expiry_s = 0;
+  std::uint32_t written_s = 0;
+  /// The command is a read, and the key is claimed just before it.
+  bool claims = false;
+  /// Races lost one after the other, and when the first of them was.
+  unsigned losses = 0;
+  std::chrono::steady_clock::time_point lost_at;
+  LastWrite last;
+};
+
+/// One connection to one server. Keys gather while others are under way, and are then sent as one
+/// call. Used only by the thread that leads the worker.
+class Connection final : public PipelineUser {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// The most commands and bytes of a call.
+  static constexpr std::size_t kMaxCommands = 256;
+  static constexpr std::size_t kMaxBytes = std::size_t{4} << 20;
+
+  /// `deadline` is that of a decision. `worker`, and `executor`, whose keys it sends, outlive it.
+  /// Throws as RequestPipeline does.
+  Connection(RemoteWorker& worker, const Endpoint& server, std::chrono::nanoseconds deadline,
+             CasExecutor& executor);
+
+  /// Begins to connect. REQUIRES: called once.
+  void start() { pipeline_->start(); }
+
+  /// Why no caller should wait for this server now; empty if one may.
+  std::string_view why_not(Clock::time_point now) const { return health_.why_not(*pipeline_, now); }
+  bool is_broken() const { return health_.is_broken(); }
+
+  /// How often it has been up: the number of the connection that is up now.
+  std::uint32_t number() const { return number_; }
+
+  /// Sends the key's command when the pipeline asks for the next one, after flush(). The entry must
+  /// stay valid until then.
+  void send(KeyEntry& key) { waiting_.push_back(&key); }
+  /// The same, before all others, and only on the present connection: a cas token is not valid on
+  /// another one.
+  void send_now(KeyEntry& key) { waiting_.push_front(&key); }
+  /// Sends what was given to send(). What was given to send_now() needs no flush(): that is called
+  /// while a reply is received, after which the pipeline asks for commands.
+  void flush() {
+    if (!waiting_.empty()) pipeline_->flush();
+  }
+
+  /// "memcached 127.0.0.1:11211".
+  const std::string& name() const { return health_.server(); }
+  /// The error of a decision that was not made in time.
+  const std::string& late_error() const { return health_.late_error(); }
+
+  std::unique_ptr<Command> next_command() override;
+  std::string handshake() override { return "version\r\nmn\r\n"; }
+  std::size_t handshake_replies() override { return MetaFraming::kHandshakeReplies; }
+  std::optional<std::string> on_handshake_reply(std::size_t i, std::string_view reply) override;
+  std::unique_ptr<Framing> make_framing() override { return std::make_unique<MetaFraming>(); }
+  void on_up() override;
+  void on_down(std::string_view why) override;
+
+ private:
+  class Call;
+
+  CasExecutor& executor_;
+  ServerHealth health_;
+  std::deque<KeyEntry*> waiting_;
+  std::uint32_t number_ = 0;
+  // Destroyed first: it reports what is in flight as lost.
+  const std::shared_ptr<RequestPipeline> pipeline_;
+};
 
 /// Decides requests by compare-and-swap: reads a key's value with its token, judges all requests
 /// that wait for the key, in order, and writes the value back if no other process has written it
@@ -33,7 +175,7 @@ namespace sluice::memcached {
 /// A write whose outcome is unknown is not repeated: its requests are kUnavailable. A request whose
 /// time is up before it is judged is not executed; but the first such one of a key that is being
 /// read is told what remains.
-class CasExecutor final : public Router, public KeyOwner {
+class CasExecutor final : public Router {
  public:
   /// The most requests that are judged on one value.
   static constexpr std::size_t kMaxJudged = 512;
@@ -51,10 +193,15 @@ class CasExecutor final : public Router, public KeyOwner {
   std::string_view expire(PendingRequest& pending) override;
   void abandon(PendingRequest& pending) override;
 
-  void judge_on_last_write(KeyEntry& key) override;
-  void on_reply(KeyEntry& key, const MetaReply& reply,
-                Connection::Clock::time_point arrived) override;
-  void on_lost(KeyEntry& key, Loss loss, std::string_view why) override;
+  // Called by the connection:
+
+  /// The key's command is about to be sent. Instead of a read, this may choose a write, having
+  /// judged the waiting requests on the value that was written last.
+  void judge_on_last_write(KeyEntry& key);
+  /// For each key given to the connection, one of these two is called once. `why` is a sentence
+  /// that names the server.
+  void on_reply(KeyEntry& key, const MetaReply& reply, Connection::Clock::time_point arrived);
+  void on_lost(KeyEntry& key, Loss loss, std::string_view why);
 
  private:
   Connection& connection_of(std::string_view name) const;
