@@ -101,7 +101,7 @@ class ClusterRouter final : public RedisRouter {
 
   ClusterNode& add(const Endpoint& endpoint) {
     constexpr auto kPurpose = Connection::Purpose::kNode;
-    return nodes_.try_emplace(endpoint.text(), options(), worker(), kPurpose, endpoint, *this)
+    return nodes_.try_emplace(endpoint.text(), options_, worker_, kPurpose, endpoint, *this)
         .first->second;
   }
 
@@ -150,7 +150,7 @@ class ClusterRouter final : public RedisRouter {
     const auto next = std::ranges::find_if(up, [&](auto* one) { return name(one) > asked_; });
     if (!up.empty()) return ask(next != up.end() ? **next : *up.front());
     // The first that is up will be asked.
-    for (const Endpoint& seed : options().servers) node_at(seed, seed.host, seed.port);
+    for (const Endpoint& seed : options_.servers) node_at(seed, seed.host, seed.port);
     ask_.set(kPauses.most);
   }
 
@@ -202,7 +202,7 @@ class ClusterRouter final : public RedisRouter {
     }
     if (!without_refusal().empty()) return;
     is_refused_ = true;
-    worker().monitor().set_obstacle(error_);
+    worker_.monitor().set_obstacle(error_);
     route_again({});
   }
 
@@ -215,7 +215,7 @@ class ClusterRouter final : public RedisRouter {
       for (std::size_t slot = range.first; slot <= range.last; ++slot) slots_[slot] = node;
     }
     known_ = true;
-    worker().monitor().set_obstacle({});
+    worker_.monitor().set_obstacle({});
     map_is_stale_ = has_slot(nullptr);
     // Requests that wait for nodes without a slot are routed again.
     RequestList waiting;
@@ -231,7 +231,7 @@ class ClusterRouter final : public RedisRouter {
     route_again(std::move(waiting));
   }
 
-  const Clock::duration keep_ = std::max<Clock::duration>(options().deadline, kKeep);
+  const Clock::duration keep_ = std::max<Clock::duration>(options_.deadline, kKeep);
   std::map<std::string, ClusterNode> nodes_;  // By address.
   std::vector<ClusterNode*> slots_;
   IoTimer drop_;              // When the next node without a slot is to go.

@@ -64,7 +64,7 @@ class Connection::Call final : public Command {
   void write(std::string& output) override {
     sent_at = RemoteWorker::Clock::now();
     // If the server refuses it, it refuses the call that follows as well.
-    if (asking) append_command(output, {"ASKING"});
+    if (asking) output += command_of({"ASKING"});
     script.write(output);
   }
   void on_reply(std::string_view reply) override { connection_.on_reply(*this, reply); }
@@ -148,7 +148,7 @@ void Connection::make_handshake() {
 
 void Connection::add_to_handshake(std::initializer_list<std::string_view> command, bool may_fail) {
   may_fail_.push_back(may_fail);
-  append_command(handshake_, command);
+  handshake_ += command_of(command);
 }
 
 std::optional<std::string> Connection::on_handshake_reply(std::size_t i, std::string_view reply) {

@@ -49,9 +49,6 @@ class RedisRouter : public Router, public ConnectionListener {
  protected:
   RedisRouter(const RedisOptions& options, RemoteWorker& worker);
 
-  const RedisOptions& options() const { return options_; }
-  RemoteWorker& worker() { return worker_; }
-
   /// Where the requests of this slot go now. Called for each request, and again when it is late.
   virtual Route find(std::uint16_t slot) = 0;
 
@@ -76,14 +73,15 @@ class RedisRouter : public Router, public ConnectionListener {
   /// again, none of which was sent. Also routes those that have waited.
   void route_again(RequestList again);
 
+  const RedisOptions& options_;
+  RemoteWorker& worker_;
+
  private:
   void take(PendingRequest& request);
   void take_all(RequestList& requests);
   void redirect_request(const ServerError& error, PendingRequest& request, Connection& from);
   void touch(Connection& connection);
 
-  const RedisOptions& options_;
-  RemoteWorker& worker_;
   const ServerHealth unknown_server_;  // For requests whose server is not known yet.
   std::vector<Connection*> touched_;   // They were given requests since the last flush().
   RequestList waiting_;                // They wait until it is known which server has their key.
@@ -100,6 +98,13 @@ std::unique_ptr<RedisRouter> make_sentinel_router(const RedisOptions& options,
                                                   RemoteWorker& worker);
 /// To the primaries of a Redis Cluster.
 std::unique_ptr<RedisRouter> make_cluster_router(const RedisOptions& options, RemoteWorker& worker);
+
+/// Removes every key that begins with `prefix` from all servers, if any was ever connected, page by
+/// page. It ends early where a server does not answer, and asks for no more pages after `most`: a
+/// server may name pages of keys without an end. REQUIRES: the worker has started, and the caller
+/// is not the worker thread.
+void sweep(RemoteWorker& worker, RedisRouter& router, const std::string& prefix,
+           std::chrono::milliseconds most = std::chrono::hours(1));
 
 /// The connections to one server.
 class Node {

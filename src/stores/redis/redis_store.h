@@ -16,7 +16,6 @@
 #include "stores/redis/redis_router.h"
 #include "stores/redis/redis_space.h"
 #include "stores/redis/subscriber.h"
-#include "stores/redis/sweep.h"
 #include "stores/remote/remote_store.h"
 
 namespace sluice::redis {

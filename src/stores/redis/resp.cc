@@ -93,9 +93,11 @@ void append_text(std::string& output, std::string_view text) {
   output += "\r\n";
 }
 
-void append_command(std::string& output, std::span<const std::string_view> arguments) {
-  append_array(output, arguments.size());
-  for (const std::string_view argument : arguments) append_text(output, argument);
+std::string command_of(std::span<const std::string_view> arguments) {
+  std::string command;
+  append_array(command, arguments.size());
+  for (const std::string_view argument : arguments) append_text(command, argument);
+  return command;
 }
 
 std::size_t RespFraming::reply_bytes(std::string_view input) {

@@ -35,16 +35,10 @@ std::optional<Reply> read_reply(std::string_view bytes);
 void append_array(std::string& output, std::size_t elements);
 /// Appends a bulk string.
 void append_text(std::string& output, std::string_view text);
-/// Appends a command: an array of bulk strings.
-void append_command(std::string& output, std::span<const std::string_view> arguments);
-inline void append_command(std::string& output, std::initializer_list<std::string_view> arguments) {
-  append_command(output, std::span(arguments.begin(), arguments.size()));
-}
-
+/// A command: an array of bulk strings.
+std::string command_of(std::span<const std::string_view> arguments);
 inline std::string command_of(std::initializer_list<std::string_view> arguments) {
-  std::string command;
-  append_command(command, arguments);
-  return command;
+  return command_of(std::span(arguments.begin(), arguments.size()));
 }
 
 /// Finds where a reply ends, looking at each byte once however it arrives.

@@ -52,9 +52,7 @@ TEST(Reply, HasAMillionElementsAtMost) {
 }
 
 TEST(Reply, CommandsAreArraysOfBulkStrings) {
-  std::string output = "before ";
-  append_command(output, {"AUTH", "", "p\r\nw"});
-  EXPECT_EQ(output, "before *3\r\n$4\r\nAUTH\r\n$0\r\n\r\n$4\r\np\r\nw\r\n");
+  EXPECT_EQ(command_of({"AUTH", "", "p\r\nw"}), "*3\r\n$4\r\nAUTH\r\n$0\r\n\r\n$4\r\np\r\nw\r\n");
 }
 
 TEST(RespFraming, FindsTheEndWhereverTheReplyIsCut) {

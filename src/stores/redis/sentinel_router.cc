@@ -57,7 +57,7 @@ class SentinelRouter final : public RedisRouter {
     if (primary_ && primary_->has(connection)) {
       RedisRouter::on_up(connection);
       trying_ = false;
-      return worker().monitor().set_obstacle({});
+      return worker_.monitor().set_obstacle({});
     }
     if (primary_is_up()) return;
     ask(sentinel_of(connection));
@@ -107,7 +107,7 @@ class SentinelRouter final : public RedisRouter {
 
   void set_error(std::string error) {
     sentinel_error_ = std::move(error);
-    if (!primary_ && is_hopeless()) worker().monitor().set_obstacle(sentinel_error_);
+    if (!primary_ && is_hopeless()) worker_.monitor().set_obstacle(sentinel_error_);
     route_again({});
   }
 
@@ -137,7 +137,7 @@ class SentinelRouter final : public RedisRouter {
 
   void ask(Sentinel& sentinel) {
     sentinel.connection->add_control(
-        command_of({"SENTINEL", "get-master-addr-by-name", options().primary_name}),
+        command_of({"SENTINEL", "get-master-addr-by-name", options_.primary_name}),
         [this, &sentinel](const Reply* reply) {
           if (reply == nullptr) return;  // on_down() sets the error.
           if (!reply->is_error()) return on_answer(sentinel, *reply);
@@ -150,7 +150,7 @@ class SentinelRouter final : public RedisRouter {
     const auto address = read_address(reply, sentinel.connection->endpoint());
     if (!address) {
       return set_none(sentinel, sentinel.connection->name() + " knows no primary '" +
-                                    options().primary_name + "'");
+                                    options_.primary_name + "'");
     }
     sentinel.is_none = false;
     sentinel.named = address->text();
@@ -167,7 +167,7 @@ class SentinelRouter final : public RedisRouter {
     RequestList waiting;
     if (primary_) primary_->return_waiting(waiting);
     trying_ = true;
-    primary_ = std::make_unique<Node>(options(), worker(), Purpose::kPrimary, address, *this);
+    primary_ = std::make_unique<Node>(options_, worker_, Purpose::kPrimary, address, *this);
     route_again(std::move(waiting));
   }
 

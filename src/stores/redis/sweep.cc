@@ -1,5 +1,3 @@
-#include "stores/redis/sweep.h"
-
 #include <cstdint>
 #include <future>
 #include <map>
@@ -8,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "stores/redis/redis_router.h"
 #include "stores/redis/redis_space.h"
 #include "stores/redis/resp.h"
 
@@ -58,9 +57,7 @@ class Sweep final : public std::enable_shared_from_this<Sweep> {
       words.push_back(key.text);
     }
     for (const auto& [slot, words] : commands) {
-      std::string command;
-      append_command(command, words);
-      connection.add_control(std::move(command), [self = shared_from_this()](const Reply*) {});
+      connection.add_control(command_of(words), [self = shared_from_this()](const Reply*) {});
     }
   }
 

@@ -1,7 +1,5 @@
 // The keys of a replay, which are removed at its end.
 
-#include "stores/redis/sweep.h"
-
 #include <gmock/gmock.h>
 
 #include <string>
@@ -9,6 +7,7 @@
 #include "servers/await.h"
 #include "servers/fault_proxy.h"
 #include "servers/redis_cluster.h"
+#include "stores/redis/redis_router.h"
 #include "testing/redis_limited.h"
 
 namespace sluice::redis {
