@@ -433,8 +433,8 @@ void FallbackStore::record(const KeyName& name, const Request& request, const De
                    arrived, newer_than);
 }
 
-std::unique_ptr<Watch> FallbackStore::watch(const std::shared_ptr<Space>& space,
-                                            std::string_view key, std::function<void()> released) {
+Watch FallbackStore::watch(const std::shared_ptr<Space>& space, std::string_view key,
+                           std::function<void()> released) {
   return inner_->watch(static_cast<const FallbackSpace&>(*space).inner, key, std::move(released));
 }
 

@@ -99,8 +99,8 @@ class FallbackStore final : public BatchStore, private Batch::OuterStore {
   void submit(std::unique_ptr<Batch> batch) override;
   void submit_and_wait(std::unique_ptr<Batch> batch) override;
   bool answers_later() const override { return inner_->answers_later(); }
-  std::unique_ptr<Watch> watch(const std::shared_ptr<Space>& space, std::string_view key,
-                               std::function<void()> released) override;
+  Watch watch(const std::shared_ptr<Space>& space, std::string_view key,
+              std::function<void()> released) override;
   Instant now() const override { return inner_->now(); }
   void add_health(StoreHealth& health) const override;
   void add_counts(std::vector<DecisionCount>& counts) const override;

@@ -551,7 +551,7 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
   AskPauses pauses_;
   std::optional<LastDenial> denied_;  // The last denial of the first.
   // Null if the store does not report releases, or was not asked yet.
-  std::unique_ptr<Watch> watch_;
+  Watch watch_;
   bool is_reported_ = false;  // The store has begun to report.
 };
 

@@ -30,14 +30,14 @@ std::vector<Request> open_requests(const Batch& batch) {
 
 }  // namespace
 
-class ScriptedStore::Listener final : public Watch {
+class ScriptedStore::Listener final {
  public:
   Listener(ScriptedStore& store, Watched what, std::function<void()> to_tell)
       : watched(std::move(what)), released(std::move(to_tell)), store_(store) {
     const std::lock_guard lock(store_.mutex_);
     store_.listeners_.push_back(this);
   }
-  ~Listener() override {
+  ~Listener() {
     const std::lock_guard lock(store_.mutex_);
     std::erase(store_.listeners_, this);
   }
@@ -220,10 +220,10 @@ std::size_t ScriptedStore::held_spaces() const {
       std::ranges::count_if(spaces_, [](const auto& row) { return !row.second.expired(); }));
 }
 
-std::unique_ptr<Watch> ScriptedStore::watch(const std::shared_ptr<Space>& space,
-                                            std::string_view key, std::function<void()> released) {
+Watch ScriptedStore::watch(const std::shared_ptr<Space>& space, std::string_view key,
+                           std::function<void()> released) {
   if (!tells) return nullptr;
-  return std::make_unique<Listener>(*this, Watched{space, std::string(key)}, std::move(released));
+  return std::make_shared<Listener>(*this, Watched{space, std::string(key)}, std::move(released));
 }
 
 std::vector<ScriptedStore::Watched> ScriptedStore::watched() const {

@@ -137,8 +137,8 @@ class ScriptedStore final : public Store {
   void submit(std::unique_ptr<Batch> batch) override;
   void submit_and_wait(std::unique_ptr<Batch> batch) override;
   bool answers_later() const override { return answers != Answers::kAtOnce; }
-  std::unique_ptr<Watch> watch(const std::shared_ptr<Space>& space, std::string_view key,
-                               std::function<void()> released) override;
+  Watch watch(const std::shared_ptr<Space>& space, std::string_view key,
+              std::function<void()> released) override;
   void add_health(StoreHealth& to) const override { to = health; }
   Instant now() const override { return clock ? *clock : memory_.now(); }
 

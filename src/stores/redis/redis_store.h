@@ -51,8 +51,8 @@ class RedisStore final : public RemoteStore<RedisSpace> {
   /// store wait for: it must not block. It is also called when the subscription begins, and when it
   /// begins again after the connection was lost, because releases before that were missed. A watch
   /// may outlive the store.
-  std::unique_ptr<Watch> watch(const std::shared_ptr<Space>& space, std::string_view key,
-                               std::function<void()> released) override {
+  Watch watch(const std::shared_ptr<Space>& space, std::string_view key,
+              std::function<void()> released) override {
     return subscriber_.watch(redis_key(*space, key), std::move(released));
   }
 

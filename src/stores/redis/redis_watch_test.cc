@@ -34,7 +34,7 @@ class Permits : public Limited {
   bool release(std::string_view key, PermitId permit) {
     return ask(key, Operation::kRelease, permit);
   }
-  std::unique_ptr<Watch> watch(std::string_view key, std::function<void()> released) {
+  Watch watch(std::string_view key, std::function<void()> released) {
     return store().watch(space(), key, std::move(released));
   }
 };
@@ -124,7 +124,7 @@ TEST(RedisWatch, OneMayEndAndAnotherBeginWhileItIsCalled) {
   Permits permits(options_for(server));
   Bell bell;
   std::atomic<int> calls = 0;
-  std::unique_ptr<Watch> watch;
+  Watch watch;
   std::binary_semaphore is_set{0};
   watch = permits.watch("k", [&] {
     is_set.acquire();
@@ -174,7 +174,7 @@ TEST(RedisWatch, WatchesAreBounded) {
   one.reset();
   const auto watch = [&] { return permits.watch("k", [] {}); };
   servers::await("the place of the first", [&] { return (one = watch()) != nullptr; });
-  std::vector<std::unique_ptr<Watch>> many;
+  std::vector<Watch> many;
   while (many.size() < Subscriber::kMaxBytes / (kBeside + 1) - 1) {
     many.push_back(watch());
     ASSERT_NE(many.back(), nullptr) << many.size();
@@ -187,7 +187,7 @@ TEST(RedisWatch, WatchesAreBounded) {
 TEST(RedisWatch, OutlivesItsStore) {
   const RedisServer server;
   Bell bell;
-  std::unique_ptr<Watch> watch;
+  Watch watch;
   {
     Permits permits(options_for(server));
     watch = permits.watch("k", bell.ring());

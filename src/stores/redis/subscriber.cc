@@ -34,18 +34,6 @@ struct Subscriber::Listener {
   std::atomic<bool> is_gone = false;
 };
 
-class Subscriber::Handle final : public Watch {
- public:
-  explicit Handle(std::shared_ptr<Listener> listener) : listener_(std::move(listener)) {}
-  ~Handle() override {
-    const std::lock_guard lock(listener_->mutex);
-    listener_->is_gone = true;
-  }
-
- private:
-  const std::shared_ptr<Listener> listener_;
-};
-
 Subscriber::Subscriber(const RedisOptions& options, RemoteWorker& worker, RedisRouter& router)
     : options_(options),
       worker_(worker),
@@ -53,7 +41,7 @@ Subscriber::Subscriber(const RedisOptions& options, RemoteWorker& worker, RedisR
       beat_(worker.context(), [this] { beat(); }),
       work_(worker.context()) {}
 
-std::unique_ptr<Watch> Subscriber::watch(std::string channel, std::function<void()> released) {
+Watch Subscriber::watch(std::string channel, std::function<void()> released) {
   const std::size_t bytes = channel.size() + kBytesBeside;
   if (bytes_.fetch_add(bytes) + bytes > kMaxBytes) {
     bytes_ -= bytes;
@@ -61,7 +49,11 @@ std::unique_ptr<Watch> Subscriber::watch(std::string channel, std::function<void
   }
   const auto listener = std::make_shared<Listener>(std::move(channel), std::move(released));
   worker_.post([this, listener] { add(listener); });
-  return std::make_unique<Handle>(listener);
+  const auto end = [listener](const void*) {
+    const std::lock_guard lock(listener->mutex);
+    listener->is_gone = true;
+  };
+  return {listener.get(), end};
 }
 
 void Subscriber::add(const std::shared_ptr<Listener>& listener) {

@@ -37,9 +37,9 @@ class Subscriber final : public ConnectionListener {
   /// All of them outlive it.
   Subscriber(const RedisOptions& options, RemoteWorker& worker, RedisRouter& router);
 
-  /// Thread-safe. Null if there are too many watches. The watch may outlive this object. Its
-  /// destructor waits for a call of `released` that another thread makes.
-  std::unique_ptr<Watch> watch(std::string channel, std::function<void()> released);
+  /// Thread-safe. Null if there are too many watches. The watch may outlive this object. Before
+  /// it has gone, it waits for a call of `released` that another thread makes.
+  Watch watch(std::string channel, std::function<void()> released);
 
   void on_up(Connection& connection) override;
   void on_down(Connection& connection, std::string_view why) override;
@@ -47,7 +47,6 @@ class Subscriber final : public ConnectionListener {
 
  private:
   struct Listener;
-  class Handle;
 
   static constexpr std::size_t kForgetAt = 16;
 
