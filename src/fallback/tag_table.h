@@ -20,34 +20,19 @@ namespace sluice {
 
 /// Zeroed memory that takes up no page before it is used, in huge pages where the system has them:
 /// with pages of 4 KiB, most accesses to a large table wait until the processor has found the page,
-/// which takes 200 ns in a virtual machine.
-class HugePages {
- public:
-  /// Throws std::bad_alloc.
-  explicit HugePages(std::size_t bytes)
-      : mapped_bytes_(bytes + kPage),
-        mapping_(mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-                      -1, 0)),
-        begin_(mapping_) {
-    if (mapping_ == MAP_FAILED) throw std::bad_alloc();
-    static_cast<void>(madvise(mapping_, mapped_bytes_, MADV_HUGEPAGE));
-    std::size_t space = mapped_bytes_;
-    std::align(kPage, bytes, begin_, space);
-  }
-  ~HugePages() { munmap(mapping_, mapped_bytes_); }
-  HugePages(const HugePages&) = delete;
-  HugePages& operator=(const HugePages&) = delete;
-
-  /// The first byte, at a multiple of kPage.
-  void* begin() const { return begin_; }
-
- private:
-  static constexpr std::size_t kPage = std::size_t{2} << 20;
-
-  const std::size_t mapped_bytes_;
-  void* const mapping_;
-  void* begin_;
-};
+/// which takes 200 ns in a virtual machine. Throws std::bad_alloc.
+inline std::shared_ptr<void> huge_pages(std::size_t bytes) {
+  constexpr std::size_t kPage = std::size_t{2} << 20;
+  const std::size_t mapped_bytes = bytes + kPage;
+  void* const mapping =
+      mmap(nullptr, mapped_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapping == MAP_FAILED) throw std::bad_alloc();
+  static_cast<void>(madvise(mapping, mapped_bytes, MADV_HUGEPAGE));
+  void* begin = mapping;
+  std::size_t space = mapped_bytes;
+  std::align(kPage, bytes, begin, space);
+  return {begin, [=](void*) { munmap(mapping, mapped_bytes); }};
+}
 
 /// The bits of a tag, which leave room for a few flags in the same word.
 inline constexpr int kTagBits = 61;
@@ -70,7 +55,8 @@ class TagTable {
 
   /// REQUIRES: most_bytes >= kLeastBytes.
   explicit TagTable(std::size_t most_bytes)
-      : most_sets_(std::bit_floor(most_bytes / kLeastBytes)), pages_(most_sets_ * kLeastBytes) {
+      : most_sets_(std::bit_floor(most_bytes / kLeastBytes)),
+        pages_(huge_pages(most_sets_ * kLeastBytes)) {
     assert(most_sets_ > 0);
   }
 
@@ -106,7 +92,7 @@ class TagTable {
     return std::size_t{1} << doublings_[shard].load(std::memory_order_relaxed);
   }
 
-  Set* sets() const { return static_cast<Set*>(pages_.begin()); }
+  Set* sets() const { return static_cast<Set*>(pages_.get()); }
   // The first of a cache line, so that the next one is at hand if that is taken.
   static std::size_t usual_way(std::uint64_t tag) {
     constexpr std::size_t kInALine = 64 / sizeof(Entry);
@@ -152,7 +138,7 @@ class TagTable {
 
   const std::size_t most_sets_;  // Of each shard; a power of two, as are those in use.
   std::array<std::atomic<std::uint8_t>, kShards> doublings_{};  // Of the sets in use.
-  const HugePages pages_;
+  const std::shared_ptr<void> pages_;
 };
 
 }  // namespace sluice

@@ -38,16 +38,17 @@ class UnderWay {
     none_.wait_until(lock, *exits_by_, [&] { return count_ == 0; });
   }
 
-  /// Returns false if no further release may be retried.
-  bool take_place() {
+  /// A place among the releases that are retried, until it is let go of. Null if there are as many
+  /// as may be.
+  std::shared_ptr<void> take_place() {
     const std::lock_guard lock(mutex_);
-    if (retried_ == kMostReclaimed) return false;
+    if (retried_ == kMostReclaimed) return nullptr;
     ++retried_;
-    return true;
-  }
-  void leave_place() {
-    const std::lock_guard lock(mutex_);
-    --retried_;
+    const auto leave = [this](void*) {
+      const std::lock_guard leaving(mutex_);
+      --retried_;
+    };
+    return {this, leave};
   }
 
  private:
@@ -88,11 +89,6 @@ class SentReturn : public std::enable_shared_from_this<SentReturn> {
     request_.key = key_;
     if (request_.operation == Operation::kRelease) lease_ends_ = timer_->after(lease_of(*bound_));
   }
-  ~SentReturn() {
-    if (has_place_) under_way_.leave_place();
-  }
-  SentReturn(const SentReturn&) = delete;
-  SentReturn& operator=(const SentReturn&) = delete;
 
   void submit() {
     under_way_.begin();
@@ -121,8 +117,8 @@ class SentReturn : public std::enable_shared_from_this<SentReturn> {
 
   // Meanwhile it holds only weak references, so that the store may be destroyed.
   void ask_again() {
-    if (!has_place_) has_place_ = under_way_.take_place();
-    if (!has_place_) return;
+    if (!place_) place_ = under_way_.take_place();
+    if (!place_) return;
     const std::weak_ptr<const BoundLimit> bound = std::exchange(bound_, nullptr);
     const std::weak_ptr<Store> store = std::exchange(store_, nullptr);
     timer_->at(timer_->after(pause_), [self = shared_from_this(), bound, store] {
@@ -143,7 +139,7 @@ class SentReturn : public std::enable_shared_from_this<SentReturn> {
   Returned then_;
   TimerQueue::TimePoint lease_ends_;  // Of a permit that is released.
   std::chrono::nanoseconds pause_ = kFirstReclaimPause;
-  bool has_place_ = false;
+  std::shared_ptr<void> place_;  // Once the release is sent again.
 };
 
 }  // namespace
