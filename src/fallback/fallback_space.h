@@ -2,6 +2,7 @@
 
 #include <array>
 #include <atomic>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -12,10 +13,19 @@
 #include "algorithms/limit_definition.h"
 #include "core/batch.h"
 #include "core/block.h"
+#include "core/hash_secret.h"
 #include "core/store.h"
 #include "sluice/health.h"
 
 namespace sluice {
+
+/// Identifies a key of a FallbackStore: the number of its space, and its hash.
+struct KeyName {
+  std::uint64_t space = 0;
+  KeyHash key;
+
+  auto operator<=>(const KeyName&) const = default;
+};
 
 /// A space of the inner store, and the space of the local states. Batches for late answers hold a
 /// share of it.

@@ -12,7 +12,7 @@
 #include "core/limit_syntax.h"
 #include "core/lock.h"
 #include "core/store.h"
-#include "fallback/key_name.h"
+#include "fallback/fallback_space.h"
 #include "fallback/tag_table.h"
 
 namespace sluice {
