@@ -49,13 +49,35 @@ class ReleaseFairness {
 
   /// Called when this process was granted the last free permit of the key, for which it had asked
   /// the store at `asked`.
-  void granted(std::string_view key, TimePoint asked);
+  void granted(std::string_view key, TimePoint asked) {
+    const std::lock_guard lock(mutex_);
+    auto found = records_.find(key);
+    if (found == records_.end()) {
+      if (records_.size() >= kMostKeys) records_.clear();
+      found = records_.emplace(key, Record{.began = asked, .released = asked}).first;
+    }
+    Record& record = found->second;
+    if (asked - record.released >= run().backoff) record = {.began = asked, .released = asked};
+    ++record.grants;
+  }
   /// Called before such a permit is released.
-  void released(std::string_view key, TimePoint now);
+  void released(std::string_view key, TimePoint now) {
+    const std::lock_guard lock(mutex_);
+    const auto found = records_.find(key);
+    if (found == records_.end()) return;
+    Record& record = found->second;
+    record.released = now;
+    if (now - record.began < run().lasts || record.grants < kLeastGrants) return;
+    record = {.began = now, .released = now, .backs_off_until = now + run().backoff};
+  }
 
   /// Until when this process leaves the permits of the key to other processes; a time that is not
   /// after now if it does not.
-  TimePoint backs_off_until(std::string_view key) const;
+  TimePoint backs_off_until(std::string_view key) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = records_.find(key);
+    return found == records_.end() ? TimePoint::min() : found->second.backs_off_until;
+  }
 
  private:
   struct Record {
