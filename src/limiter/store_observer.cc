@@ -53,24 +53,24 @@ std::vector<StoreEvent> StoreEvents::since_last(const StoreHealth& health, TimeP
     const bool was_down = health.times_lost != 0;
     tell(Kind::kUp, was_down ? "is back" : "is connected");
   }
-  if (health.times_late != last_.times_late && begins(late_until_, now)) {
+  if (health.times_late != last_.times_late && begins(Kind::kLate, now)) {
     tell(Kind::kLate, "answers later than the deadline of " +
                           format_duration(health.deadline.count()) + ": after up to " +
                           in_milliseconds(health.late_round_trip) + "; deadline=" +
                           format_duration(health.sufficient_deadline.count()) + " would be enough");
   }
   if (health.refused != last_.refused) {
-    if (begins(refused_until_, now)) refusals_ = {};
+    if (begins(Kind::kRefused, now)) refusals_ = {};
     if (is_new(refusals_, health.refusal, now)) {
       tell(Kind::kRefused, "refuses requests: " + health.refusal);
     }
   }
-  if (health.clock_behind != last_.clock_behind && begins(behind_until_, now)) {
+  if (health.clock_behind != last_.clock_behind && begins(Kind::kClock, now)) {
     tell(Kind::kClock, "has keys ahead of the clock: " + health.late_clock + " is behind by " +
                            in_milliseconds(health.clock_lag) + " or more");
   }
   const bool is_full = health.evicted != last_.evicted || health.without_room != last_.without_room;
-  if (is_full && begins(full_until_, now)) {
+  if (is_full && begins(Kind::kFull, now)) {
     tell(Kind::kFull, "is full: so far " + std::to_string(health.evicted) +
                           " keys were evicted and " + std::to_string(health.without_room) +
                           " requests for new keys found no room");
@@ -88,8 +88,8 @@ bool StoreEvents::is_new(Reasons& reasons, const std::string& reason, TimePoint 
   return true;
 }
 
-bool StoreEvents::begins(TimePoint& quiet_until, TimePoint now) {
-  return now >= std::exchange(quiet_until, now + kQuiet);
+bool StoreEvents::begins(StoreEvent::Kind kind, TimePoint now) {
+  return now >= std::exchange(quiet_until_[kind], now + kQuiet);
 }
 
 void observe(const std::shared_ptr<Store>& store, std::string name, StoreObserver observer) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -32,16 +33,12 @@ class StoreEvents final {
   /// Whether to tell the reason: each is told once; after the first few, one in a minute.
   static bool is_new(Reasons& reasons, const std::string& reason, TimePoint now);
   /// Whether to report a condition that holds now: not if it was reported before and has not paused
-  /// since. Sets `quiet_until` to the end of the pause that it needs.
-  static bool begins(TimePoint& quiet_until, TimePoint now);
+  /// since for long enough.
+  bool begins(StoreEvent::Kind kind, TimePoint now);
 
   const std::string store_;
   StoreHealth last_;
-  // Until then, kLate, kRefused, kFull and kClock are not reported again.
-  TimePoint late_until_ = TimePoint::min();
-  TimePoint refused_until_ = TimePoint::min();
-  TimePoint full_until_ = TimePoint::min();
-  TimePoint behind_until_ = TimePoint::min();
+  std::map<StoreEvent::Kind, TimePoint> quiet_until_;  // Until then it is not reported again.
   Reasons losses_;
   Reasons refusals_;
 };
