@@ -92,6 +92,17 @@ class Redis(StoreOnServers, SystemTest):
         for right in re.findall(r"\+(\w+)", further):
             self.assertIn(f"cmdstat_{right}:", self.store_server.ask("INFO", "commandstats"))
 
+    def test_a_charge_that_the_store_did_not_get_is_made_when_it_is_back(self):
+        connection = self.serve("?on_failure=local")
+        self.assertEqual(connection.ask("SLUICE.CHECK", LIMIT, "a", 0)[0], 1)
+        self.store_server.stop()
+        self.assertRegex(str(connection.ask("SLUICE.CHARGE", LIMIT, "a", 2)), "^UNAVAILABLE")
+        self.enterContext(RedisServer(port=self.store_server.port))
+        # A peek writes nothing to Redis, but its answer tells the server that the store is back.
+        await_true("the charge",
+                   lambda: connection.ask("SLUICE.PEEK", LIMIT, "b") and self.items() == 1)
+        self.assertEqual(connection.ask("SLUICE.PEEK", LIMIT, "a")[2], 3)
+
     def test_replay_writes_what_it_decided_before_the_store_was_lost(self):
         """It decides the first half of these requests once it has read all, and the others at the
         end of its input."""
