@@ -37,8 +37,8 @@ void ask_on_timer(const std::shared_ptr<Store>& store, std::span<const Request> 
     }
     timer->post([then = std::move(then), answers = std::move(answers)] { then(answers); });
   };
-  const auto held = store;  // `then` may run, and let go of the store, before submit() returns.
-  held->submit(std::move(batch));
+  // By a share of its own: `then` may run, and let go of the store, before submit() returns.
+  std::shared_ptr<Store>(store)->submit(std::move(batch));
 }
 
 void LimitBinding::set_limit(Limit limit) {

@@ -154,7 +154,7 @@ void check_access(RequestContext& context, const Route& route) {
       if (!equals_ignoring_case(token.substr(0, kScheme.size()), kScheme)) {
         refuse(401, "Authorization must be: Bearer TOKEN");
       }
-      token.remove_prefix(std::min(token.find_first_not_of(" ", kScheme.size()), token.size()));
+      token.remove_prefix(std::min(token.find_first_not_of(' ', kScheme.size()), token.size()));
     }
     login = access.log_in({}, token, context.peer.address);
     if (login.verdict == Access::Verdict::kTooManyWrong) {
