@@ -46,7 +46,8 @@ class ScriptCallTest : public ScriptTest {
   // What the key "a" has after so many takes, one a second; of permits, from 1 on.
   std::string value_after(int takes, const LimitedKeys& keys) {
     for (int i = 0; i < takes; ++i) {
-      decide(of_permit(keys.request("a"), static_cast<PermitId>(i + 1)), kNow + i * kSecondNs);
+      const auto permit = static_cast<PermitId>(i) + 1;
+      decide(of_permit(keys.request("a"), permit), kNow + i * kSecondNs);
     }
     return value_of(keys);
   }
