@@ -166,7 +166,7 @@ std::unique_ptr<const LimitTable::PartList> LimitTable::give_name(LimitId id,
   std::unique_ptr<const PartList> retired;
   if (former != 0) {
     ids_.erase(row(former).data->name);
-    retired.reset(row(former).parts.exchange(new PartList()));
+    retired.reset(row(former).parts.exchange(std::make_unique<PartList>().release()));
   }
   ids_.emplace(row(id).data->name, id);
   return retired;
@@ -235,14 +235,14 @@ LimitId LimitTable::add_row(const std::string& name, const PartList& parts) noex
     id = static_cast<LimitId>(++rows_);
     auto& chunk = chunks_[id / kRowsAtOnce];
     if (chunk.load(std::memory_order_relaxed) == nullptr) {
-      chunk.store(new Chunk(), std::memory_order_release);
+      chunk.store(std::make_unique<Chunk>().release(), std::memory_order_release);
     }
   } else {
     free_ = row(id).next;
   }
   ++in_use_;
   Row& used = row(id);
-  used.parts.store(new PartList(parts), std::memory_order_release);
+  used.parts.store(std::make_unique<PartList>(parts).release(), std::memory_order_release);
   used.data = std::make_unique<SpaceData>(SpaceData{.name = name});
   used.bytes = static_cast<std::uint32_t>(bytes_of_space(name, parts));
   count_bytes(bytes_ + used.bytes);
