@@ -82,7 +82,6 @@ LimitTable::Opened LimitTable::open(const LimitDefinition& limit,
   Opened opened;
   std::shared_ptr<MemorySpace> former;  // Let go after mutex_ is unlocked.
   const std::lock_guard lock(mutex_);
-  const auto whom = limit.is_named() ? NumbersTable::For::kNamedSpace : NumbersTable::For::kSpace;
   LimitId former_id = 0;
   if (const auto found = ids_.find(limit.space); found != ids_.end()) {
     const LimitId id = former_id = found->second;
@@ -98,7 +97,7 @@ LimitTable::Opened LimitTable::open(const LimitDefinition& limit,
       const bool replaces = differs && changes && known.largest.id == 0;
       // As limits of one name with different numbers: each may be used again with its own.
       const bool varies = limit.varies || (differs && !changes);
-      if (varies && !begin_to_vary(id, whom, former.get())) refuse();
+      if (varies && !begin_to_vary(id, former.get())) refuse();
       opened.space = former != nullptr ? Space::hold(former, held) : hold(id, limit);
       if (replaces) opened.retired.reset(known.parts.exchange(new PartList(limit.parts)));
       return opened;
@@ -112,7 +111,7 @@ LimitTable::Opened LimitTable::open(const LimitDefinition& limit,
   // Checked first: a limit that is refused leaves the former one as it is.
   if (!has_room(bytes_of_space(limit.space, limit.parts), limit.is_named() ? 0 : 1)) refuse();
   const LimitId id = add_row(limit.space, limit.parts);
-  if (limit.varies && !begin_to_vary(id, whom, nullptr)) {
+  if (limit.varies && !begin_to_vary(id, nullptr)) {
     free_row(id);
     refuse();
   }
@@ -139,13 +138,12 @@ std::shared_ptr<Space> LimitTable::hold(LimitId id, const LimitDefinition& limit
 
 // From now on the keys of the space, and of its handle if it has one, may have numbers of their
 // own. Returns false, and changes nothing, if there is no room.
-bool LimitTable::begin_to_vary(LimitId space, NumbersTable::For whom,
-                               MemorySpace* handle) noexcept {
+bool LimitTable::begin_to_vary(LimitId space, MemorySpace* handle) noexcept {
   Row& varying = row(space);
   if (varying.largest.id == 0) {
     const PartList& parts = *varying.parts.load(std::memory_order_relaxed);
     const auto add = [&](Extreme& extreme, const MostUsed& numbers) {
-      extreme.id = numbers_.add_key(space, numbers, whom);
+      extreme.id = numbers_.add_row(space, numbers);
       extreme.parts = std::make_unique<const PartList>(with_numbers(parts, numbers));
       return extreme.id != 0;
     };
@@ -189,7 +187,7 @@ LimitId LimitTable::restore(const Image& image, LimitId space) {
   const std::lock_guard lock(mutex_);
   if (space != 0) {
     space = space_of(space);  // A file may name other numbers of the space.
-    if (!begin_to_vary(space, NumbersTable::For::kNamedSpace, nullptr)) return 0;
+    if (!begin_to_vary(space, nullptr)) return 0;
     LimitId id = numbers_.add_key(space, most_used_of(image.parts));
     if (id == 0) id = row(space).smallest.id;
     row(space).uses.fetch_add(1, std::memory_order_relaxed);

@@ -204,7 +204,7 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
   [[noreturn]] void refuse();
   LimitId add_row(const std::string& name, const PartList& parts) noexcept;
   void free_row(LimitId id) noexcept;
-  bool begin_to_vary(LimitId space, NumbersTable::For whom, MemorySpace* handle) noexcept;
+  bool begin_to_vary(LimitId space, MemorySpace* handle) noexcept;
   std::shared_ptr<Space> hold(LimitId id, const LimitDefinition& limit) noexcept;
   std::unique_ptr<const PartList> give_name(LimitId id, LimitId former) noexcept;
   void count_bytes(std::size_t bytes);

@@ -223,6 +223,24 @@ TEST(NumbersOfEachKey, LeaveRoomForOtherLimits) {
   for (std::size_t i = 0; i < bursts.size() * kSpaces; ++i) ASSERT_FALSE(use_up(i).allowed) << i;
 }
 
+// As when a client sends ever-new numbers while a server reads a new configuration, with overrides.
+TEST(NumbersOfEachKey, LeaveRoomForSpacesThatBeginToVary) {
+  MemoryStore store({.max_bytes = 4 * kMiB, .table = {.secret = HashSecret::fixed()}});
+  const auto space = store.open_space(varying("token_bucket 1/1s"));
+  std::size_t key = 0;
+  const auto use_up_new = [&](std::size_t count) {
+    for (const std::size_t last = key + count; key < last; ++key) {
+      ASSERT_TRUE(take_of_own(store, *space, key, 2 + key, 2 + key).allowed) << key;
+    }
+  };
+  use_up_new(30'000);
+  std::vector<std::shared_ptr<Space>> named;
+  for (int i = 0; i < 256; ++i) {
+    named.push_back(store.open_space(varying("token_bucket 5/1d", "named" + std::to_string(i))));
+    use_up_new(256);
+  }
+}
+
 TEST(NumbersOfEachKey, OfSeveralPartsHaveABound) {
   constexpr std::int64_t kDenying = 30'000;
   MemoryStore store({.max_bytes = 8 * kMiB, .table = {.secret = HashSecret::fixed()}});

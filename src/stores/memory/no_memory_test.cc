@@ -215,7 +215,7 @@ TEST(NoMemory, ALimitIsReplacedByAnotherKindOrTheProcessEnds) {
 
 // By these it denies, and so many other keys do by theirs that there is no row for them yet.
 TEST(NoMemory, AKeyIsChargedByOtherNumbersOrTheProcessEnds) {
-  constexpr std::int64_t kRowsAtOnce = 256;  // Two are the space's.
+  constexpr std::int64_t kRowsAtOnce = 256;
   MemoryStore store(small_store());
   const auto numbers = [](std::int64_t count) {
     const std::string each = std::to_string(count) + "/1h";
@@ -223,7 +223,7 @@ TEST(NoMemory, AKeyIsChargedByOtherNumbersOrTheProcessEnds) {
   };
   LimitedKeys keys(store, numbers(400));
   keys.take("a", kStart, 7);
-  for (std::int64_t i = 2; i < kRowsAtOnce; ++i) {
+  for (std::int64_t i = 0; i < kRowsAtOnce; ++i) {
     LimitedKeys(store, numbers(1'000 + i)).take("k" + std::to_string(i), kStart, 1'000 + i);
   }
   LimitedKeys others(store, numbers(8));

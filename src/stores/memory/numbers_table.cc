@@ -51,62 +51,40 @@ LimitId& NumbersTable::list_of(LimitId space, const MostUsed& numbers) {
   return lists_[hash % lists_.size()];
 }
 
+LimitId& NumbersTable::free_rows(For whom, std::size_t parts) {
+  return free_[static_cast<std::size_t>(whom)][parts];
+}
+
 bool NumbersTable::equals(LimitId id, const MostUsed& numbers) const {
   const Chunk& own = *chunk(id);
   return std::equal(numbers.begin(), numbers.end(), numbers_of(own, id, 0),
                     numbers_of(own, id, 0) + own.parts);
 }
 
-// Those of keys leave a quarter of the room to spaces, and spaces without a name an eighth to
-// those with one: so a client that sends ever-new numbers or expressions leaves room for others.
-bool NumbersTable::add_chunk(std::size_t parts, For whom) {
-  const std::size_t kept = kMostChunks / 8 * static_cast<std::size_t>(whom);
-  if (chunk_count_ + kept >= kMostChunks) return false;
+bool NumbersTable::add_chunk(For whom, std::size_t parts) {
+  const bool is_for_keys = whom == For::kKeys;
+  if (chunk_count_ == kMostChunks || (is_for_keys && chunks_for_keys_ == kMostForKeys)) {
+    return false;
+  }
+  if (is_for_keys) ++chunks_for_keys_;
   const std::size_t first = kFirst + chunk_count_ * kRowsAtOnce;
-  auto* added = new Chunk(parts);
+  auto* added = new Chunk(whom, parts);
   for (std::size_t i = kRowsAtOnce; i > 0; --i) {
-    added->rows[i - 1].next = std::exchange(free_[parts], static_cast<LimitId>(first + i - 1));
+    added->rows[i - 1].next =
+        std::exchange(free_rows(whom, parts), static_cast<LimitId>(first + i - 1));
   }
   chunks_[chunk_count_++].store(added, std::memory_order_release);
   return true;
 }
 
-LimitId NumbersTable::add_key(LimitId space, const MostUsed& numbers, For whom) noexcept {
-  const std::lock_guard lock(lock_);
-  LimitId& list = list_of(space, numbers);
-  for (LimitId id = list; id != 0; id = row(id).next) {
-    if (row(id).space != space || !equals(id, numbers)) continue;
-    assert(whom == For::kKey);
-    if (row(id).keys != kOfSpace) ++row(id).keys;
-    return id;
-  }
-  LimitId& free = free_[numbers.size()];
-  if (free == 0 && !add_chunk(numbers.size(), whom)) return 0;
+LimitId NumbersTable::take_row(For whom, LimitId space, const MostUsed& numbers) {
+  LimitId& free = free_rows(whom, numbers.size());
+  if (free == 0 && !add_chunk(whom, numbers.size())) return 0;
   const LimitId id = std::exchange(free, row(free).next);
   std::ranges::copy(numbers, numbers_of(*chunk(id), id, 0));
-  Row& added = row(id);
-  added.space = space;
-  added.next = std::exchange(list, id);
-  added.keys = whom == For::kKey ? 1 : kOfSpace;
+  row(id).space = space;
+  row(id).next = std::exchange(list_of(space, numbers), id);
   return id;
-}
-
-void NumbersTable::add_key(LimitId id) noexcept {
-  if (row(id).keys == kOfSpace) return;
-  const std::lock_guard lock(lock_);
-  ++row(id).keys;
-}
-
-void NumbersTable::remove_key(LimitId id) noexcept {
-  // In a child of fork() a thread that is not there may hold the lock.
-  if (row(id).keys == kOfSpace || generation_ != fork_generation()) return;
-  const std::lock_guard lock(lock_);
-  if (--row(id).keys == 0) unlink_row(id);
-}
-
-void NumbersTable::free_row(LimitId id) noexcept {
-  const std::lock_guard lock(lock_);
-  unlink_row(id);
 }
 
 void NumbersTable::unlink_row(LimitId id) {
@@ -115,7 +93,39 @@ void NumbersTable::unlink_row(LimitId id) {
   LimitId* at = &list_of(row(id).space, numbers);
   while (*at != id) at = &row(*at).next;
   *at = row(id).next;
-  row(id).next = std::exchange(free_[own.parts], id);
+  row(id).next = std::exchange(free_rows(own.whom, own.parts), id);
+}
+
+LimitId NumbersTable::add_key(LimitId space, const MostUsed& numbers) noexcept {
+  const std::lock_guard lock(lock_);
+  LimitId id = list_of(space, numbers);
+  while (id != 0 && (row(id).space != space || !equals(id, numbers))) id = row(id).next;
+  if (id == 0) id = take_row(For::kKeys, space, numbers);
+  if (id != 0 && !is_of_space(id)) ++row(id).keys;
+  return id;
+}
+
+void NumbersTable::add_key(LimitId id) noexcept {
+  if (is_of_space(id)) return;
+  const std::lock_guard lock(lock_);
+  ++row(id).keys;
+}
+
+void NumbersTable::remove_key(LimitId id) noexcept {
+  // In a child of fork() a thread that is not there may hold the lock.
+  if (is_of_space(id) || generation_ != fork_generation()) return;
+  const std::lock_guard lock(lock_);
+  if (--row(id).keys == 0) unlink_row(id);
+}
+
+LimitId NumbersTable::add_row(LimitId space, const MostUsed& numbers) noexcept {
+  const std::lock_guard lock(lock_);
+  return take_row(For::kSpaces, space, numbers);
+}
+
+void NumbersTable::free_row(LimitId id) noexcept {
+  const std::lock_guard lock(lock_);
+  unlink_row(id);
 }
 
 }  // namespace sluice::memory

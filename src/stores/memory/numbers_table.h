@@ -42,17 +42,16 @@ class NumbersTable {
   NumbersTable(const NumbersTable&) = delete;
   NumbersTable& operator=(const NumbersTable&) = delete;
 
-  /// For whom a row is: whose comes first in this list finds room for longer.
-  enum class For : std::uint8_t { kNamedSpace, kSpace, kKey };
-
-  /// The id of these numbers of the space, for one more key; 0 if there is no room. For a space,
-  /// its row stays until free_row(), whatever number of keys it has.
-  LimitId add_key(LimitId space, const MostUsed& numbers, For whom = For::kKey) noexcept;
+  /// The id of these numbers, for one more key of the space; 0 if there is no room.
+  LimitId add_key(LimitId space, const MostUsed& numbers) noexcept;
   /// One more key has the id, which another one has, too.
   void add_key(LimitId id) noexcept;
   /// A key is gone.
   void remove_key(LimitId id) noexcept;
-  /// Frees a row that was added for a space.
+
+  /// The id of these numbers of a space whose keys begin to vary, whatever number of them has it; 0
+  /// if there is no room. Its row stays until free_row().
+  LimitId add_row(LimitId space, const MostUsed& numbers) noexcept;
   void free_row(LimitId id) noexcept;
 
   // Needs no lock, while a key in a locked shard or a space has the id.
@@ -65,37 +64,44 @@ class NumbersTable {
  private:
   struct Row {
     LimitId space = 0;
-    LimitId next = 0;  // The next row of its list, or 0.
-    std::atomic<std::uint32_t> keys{0};
+    LimitId next = 0;        // The next row of its list, or 0.
+    std::uint32_t keys = 0;  // Guarded by lock_. Not counted for a row of a space.
   };
   static_assert(sizeof(Row) == 8);
-  // Of `keys`: the row is that of a space.
-  static constexpr std::uint32_t kOfSpace = UINT32_MAX;
+  // Rows of spaces and rows of keys do not share a chunk: so keys with ever-new numbers leave
+  // room for spaces.
+  enum class For : std::uint8_t { kSpaces, kKeys };
 
   // Rows of limits with as many parts. They are never freed, only used again.
   static constexpr std::size_t kRowsAtOnce = 256;
   struct Chunk {
-    explicit Chunk(std::size_t part_count)
-        : parts(part_count),
+    Chunk(For owners, std::size_t part_count)
+        : whom(owners),
+          parts(part_count),
           most_used(std::make_unique<std::int64_t[]>(kRowsAtOnce * part_count)) {}
 
+    const For whom;
     const std::size_t parts;
     std::array<Row, kRowsAtOnce> rows;
     const std::unique_ptr<std::int64_t[]> most_used;
   };
   static constexpr std::size_t kMostChunks = (UINT16_MAX + std::size_t{1} - kFirst) / kRowsAtOnce;
+  static constexpr std::size_t kMostForKeys = kMostChunks / 4 * 3;
 
   Chunk* chunk(LimitId id) const {
     return chunks_[(id - kFirst) / kRowsAtOnce].load(std::memory_order_acquire);
   }
   Row& row(LimitId id) const { return chunk(id)->rows[id % kRowsAtOnce]; }
+  bool is_of_space(LimitId id) const { return chunk(id)->whom == For::kSpaces; }
   static std::int64_t* numbers_of(const Chunk& chunk, LimitId id, std::size_t part) {
     return &chunk.most_used[id % kRowsAtOnce * chunk.parts + part];
   }
 
   // The following functions need lock_.
   LimitId& list_of(LimitId space, const MostUsed& numbers);
-  bool add_chunk(std::size_t parts, For whom);
+  LimitId& free_rows(For whom, std::size_t parts);
+  bool add_chunk(For whom, std::size_t parts);
+  LimitId take_row(For whom, LimitId space, const MostUsed& numbers);
   void unlink_row(LimitId id);
 
   std::array<std::atomic<Chunk*>, kMostChunks> chunks_{};
@@ -103,8 +109,10 @@ class NumbersTable {
   Lock lock_;
   // Guarded by lock_.
   std::size_t chunk_count_ = 0;
-  std::array<LimitId, kMaxParts + 1> free_{};  // By the number of parts: the first free row, or 0.
-  std::array<LimitId, 4096> lists_{};          // The first row of each list; a hash chooses it.
+  std::size_t chunks_for_keys_ = 0;  // Of these.
+  // By For and the number of parts: the first free row, or 0.
+  std::array<std::array<LimitId, kMaxParts + 1>, 2> free_{};
+  std::array<LimitId, 4096> lists_{};  // The first row of each list; a hash chooses it.
 };
 
 }  // namespace sluice::memory
