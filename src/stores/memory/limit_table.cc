@@ -62,7 +62,7 @@ MemorySpace::~MemorySpace() {
 }
 
 LimitTable::LimitTable(std::size_t max_bytes, const HashSecret& secret)
-    : max_bytes_((std::size_t{4} << 20) + max_bytes / 32), secret_(secret) {}
+    : max_bytes_((std::size_t{4} << 20) + max_bytes / 32), secret_(secret), numbers_(secret) {}
 
 LimitTable::~LimitTable() {
   for (auto& chunk : chunks_) {

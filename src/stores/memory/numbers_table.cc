@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <bit>
-#include <cassert>
 #include <mutex>
+#include <string_view>
 #include <utility>
 #include <variant>
+
+#include "core/key_hash.h"
 
 namespace sluice::memory {
 namespace {
@@ -43,12 +45,9 @@ NumbersTable::~NumbersTable() {
 }
 
 LimitId& NumbersTable::list_of(LimitId space, const MostUsed& numbers) {
-  std::uint64_t hash = space;
-  for (const std::int64_t used : numbers) {
-    hash = (hash ^ static_cast<std::uint64_t>(used)) * 0x9E3779B97F4A7C15U;
-    hash ^= hash >> 32;
-  }
-  return lists_[hash % lists_.size()];
+  const std::string_view bytes(reinterpret_cast<const char*>(numbers.data()),
+                               numbers.size() * sizeof numbers[0]);
+  return lists_[(hash_key(bytes, secret_).low + space) % lists_.size()];
 }
 
 LimitId& NumbersTable::free_rows(For whom, std::size_t parts) {

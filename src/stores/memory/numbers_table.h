@@ -10,6 +10,7 @@
 
 #include "algorithms/limit_definition.h"
 #include "core/fork.h"
+#include "core/hash_secret.h"
 #include "core/limit_syntax.h"
 #include "core/lock.h"
 #include "stores/memory/shard.h"
@@ -37,7 +38,8 @@ class NumbersTable {
   static constexpr LimitId kFirst = 32'768;
   static bool has(LimitId id) { return id >= kFirst; }
 
-  NumbersTable() = default;
+  /// Without the secret, a client cannot choose numbers that all get into one list.
+  explicit NumbersTable(const HashSecret& secret) : secret_(secret) {}
   ~NumbersTable();
   NumbersTable(const NumbersTable&) = delete;
   NumbersTable& operator=(const NumbersTable&) = delete;
@@ -105,6 +107,7 @@ class NumbersTable {
   void unlink_row(LimitId id);
 
   std::array<std::atomic<Chunk*>, kMostChunks> chunks_{};
+  const HashSecret secret_;
   const std::uint64_t generation_ = fork_generation();  // Of the process that may use lock_.
   Lock lock_;
   // Guarded by lock_.
