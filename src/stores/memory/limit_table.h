@@ -103,8 +103,8 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
   }
   /// A key of the space, which has the id `own`, is judged by these numbers from now on. If it
   /// admits a unit by them, it goes on to do so until it is charged again, and the largest numbers
-  /// say as much. If it denies one, it gets an id of its numbers, which it keeps, or that of the
-  /// smallest ones if there is no room for its own.
+  /// say as much. If it denies one, it gets an id of its numbers, which it keeps, or of smaller
+  /// ones if there is no room for its own.
   void judge_key(LimitId& own, const MemorySpace& space, const LimitDefinition& limit,
                  bool denies) noexcept {
     const LimitId largest = space.largest();

@@ -223,6 +223,25 @@ TEST(NumbersOfEachKey, LeaveRoomForOtherLimits) {
   for (std::size_t i = 0; i < bursts.size() * kSpaces; ++i) ASSERT_FALSE(use_up(i).allowed) << i;
 }
 
+// A key denies little longer by rounded numbers than by its own, and not until it is fresh.
+TEST(NumbersOfEachKey, AreRoundedWhereThereAreTooMany) {
+  constexpr std::size_t kBurst = 100'000;
+  MemoryStore store({.max_bytes = 2 * kMiB, .table = {.secret = HashSecret::fixed()}});
+  const auto others = store.open_space(varying("token_bucket 1/1s", "others"));
+  const auto space = store.open_space(varying("token_bucket 1/1s"));
+  for (std::size_t i = 10 * kBurst; i < 10 * kBurst + 25'000; ++i) {
+    ASSERT_TRUE(take_of_own(store, *others, i, i, i).allowed) << i;
+  }
+  std::size_t next = kBurst;
+  for (; store.counters().without_room < 1'000; ++next) {
+    take_of_own(store, *space, next, next, next);
+  }
+  const Instant later = kStart + static_cast<Instant>(next / 60) * kMinuteNs;
+  for (const std::size_t last = next + 2'000; next < last; ++next) {
+    ASSERT_TRUE(take_of_own(store, *space, next, next, next, later).allowed) << next;
+  }
+}
+
 // As when a client sends ever-new numbers while a server reads a new configuration, with overrides.
 TEST(NumbersOfEachKey, LeaveRoomForSpacesThatBeginToVary) {
   MemoryStore store({.max_bytes = 4 * kMiB, .table = {.secret = HashSecret::fixed()}});

@@ -12,15 +12,20 @@
 namespace sluice::memory {
 namespace {
 
+// More bits than an expression can say, for snapshots, are cut off.
+constexpr int kBits = 52;
+constexpr int kRoundedBits = 7;
+
+std::int64_t floor_of(std::int64_t used, int bits) {
+  const int cut =
+      std::max(0, static_cast<int>(std::bit_width(static_cast<std::uint64_t>(used))) - bits);
+  return used >> cut << cut;
+}
+
 template <class Number>
 MostUsed for_each_part(const std::vector<AnyPart>& parts, Number number) {
   MostUsed numbers;
-  for (const AnyPart& part : parts) {
-    // More bits than an expression can say, for snapshots, are cut off.
-    const auto used = static_cast<std::uint64_t>(std::visit(number, part));
-    const int cut = std::max(0, static_cast<int>(std::bit_width(used)) - 52);
-    numbers.push_back(static_cast<std::int64_t>(used >> cut << cut));
-  }
+  for (const AnyPart& part : parts) numbers.push_back(floor_of(std::visit(number, part), kBits));
   return numbers;
 }
 
@@ -61,11 +66,9 @@ bool NumbersTable::equals(LimitId id, const MostUsed& numbers) const {
 }
 
 bool NumbersTable::add_chunk(For whom, std::size_t parts) {
-  const bool is_for_keys = whom == For::kKeys;
-  if (chunk_count_ == kMostChunks || (is_for_keys && chunks_for_keys_ == kMostForKeys)) {
-    return false;
-  }
-  if (is_for_keys) ++chunks_for_keys_;
+  const auto end = static_cast<std::size_t>(whom);
+  if (chunk_count_ == kMostChunks || chunks_for_[end] == kMostFor[end]) return false;
+  ++chunks_for_[end];
   const std::size_t first = kFirst + chunk_count_ * kRowsAtOnce;
   auto* added = new Chunk(whom, parts);
   for (std::size_t i = kRowsAtOnce; i > 0; --i) {
@@ -74,6 +77,12 @@ bool NumbersTable::add_chunk(For whom, std::size_t parts) {
   }
   chunks_[chunk_count_++].store(added, std::memory_order_release);
   return true;
+}
+
+LimitId NumbersTable::find_row(LimitId space, const MostUsed& numbers) {
+  LimitId id = list_of(space, numbers);
+  while (id != 0 && (row(id).space != space || !equals(id, numbers))) id = row(id).next;
+  return id;
 }
 
 LimitId NumbersTable::take_row(For whom, LimitId space, const MostUsed& numbers) {
@@ -97,9 +106,14 @@ void NumbersTable::unlink_row(LimitId id) {
 
 LimitId NumbersTable::add_key(LimitId space, const MostUsed& numbers) noexcept {
   const std::lock_guard lock(lock_);
-  LimitId id = list_of(space, numbers);
-  while (id != 0 && (row(id).space != space || !equals(id, numbers))) id = row(id).next;
+  LimitId id = find_row(space, numbers);
   if (id == 0) id = take_row(For::kKeys, space, numbers);
+  if (id == 0) {
+    MostUsed rounded = numbers;
+    for (std::int64_t& used : rounded) used = floor_of(used, kRoundedBits);
+    id = find_row(space, rounded);
+    if (id == 0) id = take_row(For::kRounded, space, rounded);
+  }
   if (id != 0 && !is_of_space(id)) ++row(id).keys;
   return id;
 }

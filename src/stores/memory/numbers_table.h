@@ -44,7 +44,9 @@ class NumbersTable {
   NumbersTable(const NumbersTable&) = delete;
   NumbersTable& operator=(const NumbersTable&) = delete;
 
-  /// The id of these numbers, for one more key of the space; 0 if there is no room.
+  /// The id of these numbers, for one more key of the space. If there are too many, they are
+  /// rounded down to seven bits: by such numbers a key denies for longer. 0 if there is no room for
+  /// these.
   LimitId add_key(LimitId space, const MostUsed& numbers) noexcept;
   /// One more key has the id, which another one has, too.
   void add_key(LimitId id) noexcept;
@@ -70,9 +72,9 @@ class NumbersTable {
     std::uint32_t keys = 0;  // Guarded by lock_. Not counted for a row of a space.
   };
   static_assert(sizeof(Row) == 8);
-  // Rows of spaces and rows of keys do not share a chunk: so keys with ever-new numbers leave
-  // room for spaces.
-  enum class For : std::uint8_t { kSpaces, kKeys };
+  // Rows that are for different ends do not share a chunk: so keys with ever-new numbers leave room
+  // for spaces, and for numbers that are rounded.
+  enum class For : std::uint8_t { kSpaces, kKeys, kRounded };
 
   // Rows of limits with as many parts. They are never freed, only used again.
   static constexpr std::size_t kRowsAtOnce = 256;
@@ -88,7 +90,9 @@ class NumbersTable {
     const std::unique_ptr<std::int64_t[]> most_used;
   };
   static constexpr std::size_t kMostChunks = (UINT16_MAX + std::size_t{1} - kFirst) / kRowsAtOnce;
-  static constexpr std::size_t kMostForKeys = kMostChunks / 4 * 3;
+  // By For. Those of keys leave a quarter of the chunks to spaces.
+  static constexpr std::array<std::size_t, 3> kMostFor{kMostChunks, kMostChunks / 8 * 5,
+                                                       kMostChunks / 8};
 
   Chunk* chunk(LimitId id) const {
     return chunks_[(id - kFirst) / kRowsAtOnce].load(std::memory_order_acquire);
@@ -103,6 +107,7 @@ class NumbersTable {
   LimitId& list_of(LimitId space, const MostUsed& numbers);
   LimitId& free_rows(For whom, std::size_t parts);
   bool add_chunk(For whom, std::size_t parts);
+  LimitId find_row(LimitId space, const MostUsed& numbers);
   LimitId take_row(For whom, LimitId space, const MostUsed& numbers);
   void unlink_row(LimitId id);
 
@@ -112,9 +117,9 @@ class NumbersTable {
   Lock lock_;
   // Guarded by lock_.
   std::size_t chunk_count_ = 0;
-  std::size_t chunks_for_keys_ = 0;  // Of these.
+  std::array<std::size_t, 3> chunks_for_{};  // Of these, by For.
   // By For and the number of parts: the first free row, or 0.
-  std::array<std::array<LimitId, kMaxParts + 1>, 2> free_{};
+  std::array<std::array<LimitId, kMaxParts + 1>, 3> free_{};
   std::array<LimitId, 4096> lists_{};  // The first row of each list; a hash chooses it.
 };
 
