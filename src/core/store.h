@@ -151,6 +151,11 @@ class Store {
     return nullptr;
   }
 
+  /// Sets what is called each time that the store can be asked, at first or again: after it was
+  /// lost, for example. It is called on the store's own thread, until the store is destroyed. A
+  /// store that can always be asked does not call it. REQUIRES: called once.
+  virtual void on_up(std::function<void()> /*up*/) {}
+
   /// The store's clock.
   virtual Instant now() const = 0;
 

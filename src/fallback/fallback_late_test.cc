@@ -133,10 +133,7 @@ TEST_F(FallbackLateTest, ChargesOfManyKeysFollowEachOther) {
   for (int i = 0; i < 5; ++i) decide({.key = "other", .cost = 0}, kStart);
   EXPECT_EQ(std::ranges::max(inner_->batches), ChargeBack::kAtOnce);
   EXPECT_EQ(inner_->pending(), 1U) << "the first batch has no answer";
-  for (int i = 0; i < 4; ++i) {
-    inner_->answer_all();
-    decide({.key = "other", .cost = 0}, kStart);
-  }
+  for (int i = 0; i < 3; ++i) inner_->answer_all();
   EXPECT_EQ(counted_as_charged(), kKeys);
 }
 

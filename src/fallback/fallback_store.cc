@@ -47,7 +47,9 @@ FallbackStore::FallbackStore(std::shared_ptr<Store> inner, const FallbackOptions
       local_(make_local(options)),
       secret_(local_ ? local_->secret() : HashSecret::random()),
       answers_(make_answers(options)),
-      inner_(std::move(inner)) {}
+      inner_(std::move(inner)) {
+  if (local_) inner_->on_up([this] { charge_back({}, kStoreTime); });
+}
 
 std::shared_ptr<Space> FallbackStore::replace_space(const std::shared_ptr<Space>& held,
                                                     const LimitDefinition& limit) {
@@ -286,11 +288,11 @@ std::shared_ptr<FallbackSpace> FallbackStore::space_of(const ChargeBack::Charge&
 }
 
 /// Receives the answers to requests that each have an AnsweredLater, also answers that come after
-/// the deadline.
+/// the deadline. With the turn of a batch of charges, it sends the next such batch after it.
 class FallbackStore::LaterReceiver final : public Batch::OuterStore {
  public:
-  LaterReceiver(FallbackStore& store, std::vector<AnsweredLater> all)
-      : store_(store), all_(std::move(all)) {}
+  LaterReceiver(FallbackStore& store, std::vector<AnsweredLater> all, std::shared_ptr<void> turn)
+      : store_(store), all_(std::move(all)), turn_(std::move(turn)) {}
 
   void on_reply(Batch& batch, std::size_t i, SteadyTime arrived) noexcept override {
     store_.settle_later(batch, i, all_, store_.arrived_at(batch.now(), arrived));
@@ -310,6 +312,10 @@ class FallbackStore::LaterReceiver final : public Batch::OuterStore {
         late.push_back(all_[i + j]);
       }
     }
+    const auto answers = [](const Decision& one) { return one.source == Source::kStore; };
+    if (std::exchange(turn_, nullptr) && std::ranges::any_of(batch.decisions(), answers)) {
+      store_.charge_back({}, batch.now());
+    }
     if (late.empty()) return nullptr;
     return store_.batch_of(std::move(late), requests, batch.mode(), batch.now(), batch.outer.sent);
   }
@@ -317,33 +323,36 @@ class FallbackStore::LaterReceiver final : public Batch::OuterStore {
  private:
   FallbackStore& store_;
   const std::vector<AnsweredLater> all_;
+  std::shared_ptr<void> turn_;
 };
 
 // A batch of these requests; `all` has one for each of them.
 std::unique_ptr<Batch> FallbackStore::batch_of(std::vector<AnsweredLater> all,
                                                std::span<const Request> requests, Batch::Mode mode,
-                                               Instant now, Instant sent) {
+                                               Instant now, Instant sent,
+                                               std::shared_ptr<void> turn) {
   auto batch = std::make_unique<Batch>(requests, mode, now);
-  const auto receiver = std::make_shared<LaterReceiver>(*this, std::move(all));
+  const auto receiver = std::make_shared<LaterReceiver>(*this, std::move(all), std::move(turn));
   batch->outer.store = receiver.get();
   batch->outer.sent = sent;
   batch->keep(receiver);
   return batch;
 }
 
-// The store answers: charges to it what the local states have admitted and still counts. For these
-// keys, of which it has just admitted requests, that may not wait until other keys' charges may be
-// sent. Those are sent one batch after the other, or callers would wait behind thousands of them.
+// The store answers, or can be asked again: charges to it what the local states have admitted and
+// still counts. For these keys, of which it has just admitted requests, that may not wait until
+// other keys' charges may be sent. Those are sent one batch after the other, or callers would wait
+// behind thousands of them.
 void FallbackStore::charge_back(std::span<const KeyName> names, Instant now) {
   using Outcome = ChargeBack::Outcome;
   const Instant at = decided_at(now);
   std::vector<Request> requests;
   std::vector<AnsweredLater> all;
   std::vector<ChargeBack::Charge> taken;
-  std::shared_ptr<void> turn;  // The batch holds it until it is answered.
+  std::shared_ptr<void> turn;  // Held until the batch is answered.
   if (!names.empty()) taken = charges_.take(names, at);
   if (charges_.may_charge(at) && !is_charging_.exchange(true)) {
-    turn = {nullptr, [this](void*) { is_charging_ = false; }};
+    turn = {this, [this](void*) { is_charging_ = false; }};
     std::ranges::move(charges_.take(at), std::back_inserter(taken));
   }
   for (ChargeBack::Charge& charge : taken) {
@@ -370,8 +379,7 @@ void FallbackStore::charge_back(std::span<const KeyName> names, Instant now) {
                    .is_charge_back = true});
   }
   if (requests.empty()) return;
-  auto batch = batch_of(std::move(all), requests, Batch::Mode::kEach, now, at);
-  batch->keep(std::move(turn));
+  auto batch = batch_of(std::move(all), requests, Batch::Mode::kEach, now, at, std::move(turn));
   want_parts(*batch);
   inner_->submit(std::move(batch));
 }

@@ -63,10 +63,10 @@ struct FallbackCounters {
 ///   stays denied while it is lost; but of permits, only those of this process are known. An
 ///   unanswered refund or reset changes the local states and what is to be charged to the inner
 ///   store; it is not sent again.
-/// - What the local states have admitted is charged to the inner store when it answers again, as
-///   far as it still counts by then. Not so if the inner store may have charged it already: it was
-///   sent the request, or that charge, and never answered. What it certainly has not charged is
-///   tried again.
+/// - What the local states have admitted is charged to the inner store when it can be asked again,
+///   as far as it still counts by then. Not so if the inner store may have charged it already: it
+///   was sent the request, or that charge, and never answered. What it certainly has not charged is
+///   tried again when it answers.
 /// - Refunds, renewals and releases go to the giver of the units or the permit (Request::giver). If
 ///   the local states gave it, only they are asked. If the policy allowed it, there is no state to
 ///   return it to, and the request is allowed at once. If the inner store gave it and does not
@@ -167,7 +167,8 @@ class FallbackStore final : public BatchStore, private Batch::OuterStore {
   void record(const KeyName& name, const Request& request, const Decision& answer,
               const Batch& batch, Instant arrived, Instant newer_than);
   std::unique_ptr<Batch> batch_of(std::vector<AnsweredLater> all, std::span<const Request> requests,
-                                  Batch::Mode mode, Instant now, Instant sent);
+                                  Batch::Mode mode, Instant now, Instant sent,
+                                  std::shared_ptr<void> turn = nullptr);
   void settle_later(Batch& batch, std::size_t i, std::span<const AnsweredLater> all,
                     Instant arrived);
   void settle_admitted(const AnsweredLater& one, const Request& request, const Decision& answer,

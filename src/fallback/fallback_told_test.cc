@@ -369,6 +369,20 @@ TEST_F(FallbackToldTest, WhatIsAdmittedHereIsChargedToTheStore) {
   EXPECT_EQ(decide({.cost = 0}, kStart).remaining, 4);
 }
 
+// Though it is asked nothing.
+TEST_F(FallbackToldTest, AStoreThatIsBackIsChargedAtOnce) {
+  wrap({}, "fixed_window 40/1000d");
+  inner_->lose_all();
+  decide({.cost = 5});
+  inner_->lose_nothing();
+  inner_->asked.clear();
+  inner_->come_back();
+  ASSERT_EQ(inner_->asked.size(), 1U);
+  EXPECT_EQ(remaining_in_store(kStoreTime), 35);
+  inner_->come_back();
+  EXPECT_EQ(remaining_in_store(kStoreTime), 35) << "once";
+}
+
 TEST_F(FallbackToldTest, AGroupIsChargedToTheStoreToo) {
   wrap({}, "fixed_window 40/1h");
   inner_->lose_all();

@@ -93,9 +93,9 @@ TEST_F(WhileTheServerIsLost, LocalKnowsWhatOtherProcessesUsed) {
 TEST_F(WhileTheServerIsLost, LocalAdmissionsAreChargedToTheStore) {
   Limiter limiter = lose("");
   EXPECT_EQ(limiter.check("other", 5).source, Source::kLocal);
-  server_.restart();
-  await_store(limiter);
-  servers::await("the charge", [&] { return limiter.peek("other").remaining == 3; });
+  server_.restart();  // From now on, this process asks nothing.
+  Limiter of_another(open_store(server_.url() + "?deadline=5s"), limiter.limit());
+  servers::await("the charge", [&] { return of_another.peek("other").remaining == 3; });
 }
 
 // Asks through another store object, as another process would.

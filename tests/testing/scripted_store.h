@@ -104,6 +104,8 @@ class ScriptedStore final : public Store {
   /// or without any. They wait for answer() as another batch, if the store is that of a
   /// FallbackStore.
   void be_late(std::string_view key = {});
+  /// It can be asked again.
+  void come_back() { up_(); }
   /// A permit was released elsewhere: tells all that watch.
   void tell();
   /// @}
@@ -140,6 +142,7 @@ class ScriptedStore final : public Store {
   Watch watch(const std::shared_ptr<Space>& space, std::string_view key,
               std::function<void()> released) override;
   void add_health(StoreHealth& to) const override { to = health; }
+  void on_up(std::function<void()> up) override { up_ = std::move(up); }
   Instant now() const override { return clock ? *clock : memory_.now(); }
 
  private:
@@ -151,6 +154,7 @@ class ScriptedStore final : public Store {
                  std::span<Decision> decisions, Batch* batch = nullptr);
   void carry_out(Batch& batch);
 
+  std::function<void()> up_;
   std::mutex reply_mutex_;  // One reply at a time is told to batches.
   mutable std::mutex mutex_;
   mutable std::condition_variable submitted_;

@@ -5,6 +5,7 @@
 
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <chrono>
 #include <string>
 
@@ -30,6 +31,7 @@ std::string error_at_once(Limited& limited) {
 TEST(RedisStoreHealth, SaysThatTheServerIsLostAndBack) {
   auto server = std::make_unique<RedisServer>();
   const std::uint16_t port = server->port();
+  std::atomic<int> times_up = 0;
   Limited limited(options_for(*server), "token_bucket 10/1h");
   limited.check("k");
   EXPECT_EQ(health_of(limited).state, State::kUp);
@@ -37,12 +39,15 @@ TEST(RedisStoreHealth, SaysThatTheServerIsLostAndBack) {
   servers::await("the answer", [&] { return health_of(limited).answered_by_store == 1; });
   EXPECT_GT(health_of(limited).round_trip_p50, 0ns);
   EXPECT_GE(health_of(limited).round_trip_p99, health_of(limited).round_trip_p50);
+  limited.store().on_up([&] { ++times_up; });
   server.reset();
   servers::await("the loss", [&] { return health_of(limited).state == State::kDown; });
   EXPECT_THAT(health_of(limited).reason,
               HasSubstr("cannot connect to 127.0.0.1:" + std::to_string(port)));
+  EXPECT_EQ(times_up, 0);
   const RedisServer again({.port = port});
   servers::await("the return", [&] { return health_of(limited).state == State::kUp; });
+  servers::await("the call of it", [&] { return times_up >= 1; });
   EXPECT_GE(health_of(limited).times_lost, 1U);
 }
 

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -57,6 +58,10 @@ class RemoteStore : public BatchStore {
     worker_.submit_and_wait(std::move(batch));
   }
   bool answers_later() const override { return true; }
+  void on_up(std::function<void()> up) override {
+    worker_.post(
+        [this, up = std::move(up)] { worker_.monitor().on_up([this, up] { worker_.post(up); }); });
+  }
   /// This process's clock.
   Instant now() const override { return wall_now(); }
   void add_health(StoreHealth& health) const override { worker_.monitor().add_to(health); }

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -68,14 +69,18 @@ class StoreMonitor final {
       if (server->now == ServerState::kBroken) why = server->down_why;
     }
     if (why.empty() && !are_known) return;
-    const std::lock_guard lock(mutex_);
     const bool is_down = !why.empty();
+    if (!is_down && up_) up_();
+    const std::lock_guard lock(mutex_);
     if (is_down) told_.reason = why;
     const State before = std::exchange(told_.state, is_down ? State::kDown : State::kUp);
     if (before == told_.state) return;
     told_.since = std::chrono::system_clock::now();
     if (is_down) ++told_.times_lost;
   }
+  /// Sets what is called each time that a server was connected and all of them are, as far as it is
+  /// known, so that the store can be used.
+  void on_up(std::function<void()> up) { up_ = std::move(up); }
   /// The store does not use this server any more.
   void forget(const ServerState& server) {
     std::erase(servers_, &server);
@@ -168,6 +173,7 @@ class StoreMonitor final {
   Clock::time_point all_read_at_;
   std::vector<const ServerState*> servers_;
   std::string obstacle_;
+  std::function<void()> up_;
 
   mutable std::mutex mutex_;
   // Guarded by mutex_:
