@@ -41,14 +41,16 @@ class UnderWay {
   /// A place among the releases that are retried, until it is let go of. Null if there are as many
   /// as may be.
   std::shared_ptr<void> take_place() {
-    const std::lock_guard lock(mutex_);
-    if (retried_ == kMostReclaimed) return nullptr;
-    ++retried_;
-    const auto leave = [this](void*) {
-      const std::lock_guard leaving(mutex_);
-      --retried_;
-    };
-    return {this, leave};
+    {
+      const std::lock_guard lock(mutex_);
+      if (retried_ == kMostReclaimed) return nullptr;
+      ++retried_;
+    }
+    // The lock is free now: without memory for the share, the place is let go of at once.
+    return {this, [this](void*) {
+              const std::lock_guard lock(mutex_);
+              --retried_;
+            }};
   }
 
  private:
