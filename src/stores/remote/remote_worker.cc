@@ -394,7 +394,7 @@ void RemoteWorker::refuse(PendingRequest& request, const std::string& refusal,
 /// has made for them.
 void RemoteWorker::finish(PendingBatch& batch) {
   // Without an outer store, late replies have no receiver, and the keys of their requests may be
-  // destroyed once the caller has been answered.
+  // destroyed once the caller has been answered. (The error goes on saying that they are late.)
   if (batch.late != 0 && batch.batch->outer.store == nullptr) return close(batch);
   std::unique_ptr<PendingBatch> ended(&batch);
   batch.unlink();

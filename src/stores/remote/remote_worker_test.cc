@@ -459,7 +459,9 @@ TEST_F(RemoteWorkerLateTest, ALateReplyMayStillAnswerABatchThatWaitsForOthers) {
 }
 
 TEST_F(RemoteWorkerLateTest, ALateReplyThatNobodyWantsIsAbandoned) {
-  EXPECT_EQ(ask({"late", "now"}).decisions[0].taken, kTakenUnknown);
+  const Answers answers = ask({"late", "now"});
+  EXPECT_EQ(answers.decisions[0].taken, kTakenUnknown);
+  EXPECT_EQ(answers.error, "the server did not answer");
   EXPECT_EQ(router_.abandoned, 1U);
   EXPECT_TRUE(router_.waiting.empty());
   EXPECT_EQ(health().late_server + health().late_here, 1U);
