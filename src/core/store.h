@@ -62,7 +62,7 @@ class Space {
   std::atomic<int> holders_{0};       // Callers of open_space() that hold a share of the result.
 };
 
-/// Stops the calls of Store::watch() when it goes. It is not copied.
+/// Stops the calls of Store::watch() when it is destroyed. It is not copied.
 using Watch = std::shared_ptr<const void>;
 
 /// Finds states, runs transitions on them and commits, atomically. Thread-safe throughout.
@@ -143,9 +143,9 @@ class Store {
 
   /// Calls `released` each time that this or another process releases a permit of the key while all
   /// permits are held, and once each time that a subscription to these releases has begun. It is
-  /// called on any thread, with no lock of the store held, until the watch begins to go. Releases
-  /// may be missed, so the caller also asks again from time to time. Returns null if the store
-  /// never reports releases. Throws nothing.
+  /// called on any thread, with no lock of the store held, until the watch begins to be destroyed.
+  /// Releases may be missed, so the caller also asks again from time to time. Returns null if the
+  /// store never reports releases. Throws nothing.
   virtual Watch watch(const std::shared_ptr<Space>& /*space*/, std::string_view /*key*/,
                       std::function<void()> /*released*/) {
     return nullptr;

@@ -37,8 +37,8 @@ class Subscriber final : public ConnectionListener {
   /// All of them outlive it.
   Subscriber(const RedisOptions& options, RemoteWorker& worker, RedisRouter& router);
 
-  /// Thread-safe. Null if there are too many watches. The watch may outlive this object. Before
-  /// it has gone, it waits for a call of `released` that another thread makes.
+  /// Thread-safe. Null if there are too many watches. The watch may outlive this object. Destroying
+  /// it waits for a call of `released` that another thread makes.
   Watch watch(std::string channel, std::function<void()> released);
 
   void on_up(Connection& connection) override;
