@@ -22,6 +22,7 @@
 #include <filesystem>
 #include <future>
 #include <iterator>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -123,20 +124,6 @@ void refuse(IoSocket socket, const std::string& refusal) {
   socket.read_some(asio::buffer(input), ignored);
 }
 
-/// The file that a listening Unix socket has made: removed when the result goes, unless another
-/// server has put its own in the place.
-std::shared_ptr<void> hold_socket_file(const std::string& path) {
-  struct stat made {};
-  ::lstat(path.c_str(), &made);
-  const auto remove = [path, made](void*) {
-    struct stat now {};
-    const bool is_ours =
-        ::lstat(path.c_str(), &now) == 0 && now.st_dev == made.st_dev && now.st_ino == made.st_ino;
-    if (is_ours) ::unlink(path.c_str());
-  };
-  return {nullptr, remove};
-}
-
 std::string cannot_listen(const Address& address, const std::string& why) {
   return "cannot listen on " + address.text() + ": " + why;
 }
@@ -155,6 +142,25 @@ void check_place(const Address& address) {
     throw ListenError(cannot_listen(address, "the file at this path is not a socket"));
   }
 }
+
+/// The file that a listening Unix socket has made: removed with this object, unless another server
+/// has put its own in the place.
+class SocketFile {
+ public:
+  explicit SocketFile(std::string path) : path_(std::move(path)) { ::lstat(path_.c_str(), &made_); }
+  ~SocketFile() {
+    struct stat now {};
+    const bool is_ours = ::lstat(path_.c_str(), &now) == 0 && now.st_dev == made_.st_dev &&
+                         now.st_ino == made_.st_ino;
+    if (is_ours) ::unlink(path_.c_str());
+  }
+  SocketFile(const SocketFile&) = delete;
+  SocketFile& operator=(const SocketFile&) = delete;
+
+ private:
+  const std::string path_;
+  struct stat made_ {};
+};
 
 /// The connections of all serving threads, to which the listeners add.
 struct AllConnections {
@@ -240,7 +246,7 @@ class Listener {
       if (address_.family == Address::Family::kUnix) {
         check_place(address_);
         Acceptor socket = listen_unix(context, address_.host);
-        file_ = hold_socket_file(address_.host);
+        file_.emplace(address_.host);
         return socket;
       }
       Acceptor socket = listen_tcp(context, endpoint_of(address_), shares_port);
@@ -302,7 +308,7 @@ class Listener {
 
   std::shared_ptr<const Service> service_;
   Address address_;
-  std::shared_ptr<void> file_;
+  std::optional<SocketFile> file_;
   Acceptor socket_;
   SteadyTimer pause_;
   AllConnections& all_;
