@@ -6,7 +6,7 @@ import tempfile
 import time
 
 from certificates import NAMES, Certificates
-from harness import PATIENCE_S, SystemTest, free_port, npm_install, run
+from harness import PATIENCE_S, SystemTest, free_port, npm_install, open_socket, run
 
 CLIENTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "clients")
 
@@ -56,6 +56,22 @@ class Tls(TlsTest):
         old = self.s_client("-tls1_1", "-cipher", "DEFAULT@SECLEVEL=0")
         self.assertNotIn("+PONG", old)
         self.assertIn("alert protocol version", old)
+
+    def test_sessions_are_resumed(self):
+        self.serve()
+        kept = os.path.join(self.temporary_folder(), "session")
+        for option in ("-tls1_2", "-tls1_3"):
+            self.assertIn("\nNew, ", self.s_client(option, "-sess_out", kept))
+            self.assertIn("\nReused, ", self.s_client(option, "-sess_in", kept))
+
+    def test_plain_clients_are_refused(self):
+        server = self.serve()
+        plain = run("redis-cli", "-p", str(self.port), "PING")
+        self.assertNotIn("PONG", plain.stdout)
+        with open_socket(("127.0.0.1", self.port)) as peer:
+            peer.sendall(b"\x1b[31mSECRET\r\n" * 100)
+        self.assertEqual(self.redis_cli("PING").stdout, "PONG\n")
+        self.assertNotIn("SECRET", server.output())
 
     def test_clients_from_npm(self):
         npm_install()

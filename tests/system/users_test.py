@@ -53,6 +53,18 @@ class Users(SystemTest):
     def redis_cli(self, *arguments):
         return run("redis-cli", "-p", str(self.plain), "--no-auth-warning", *arguments).stdout
 
+    def test_redis_cli(self):
+        gateway = ("--user", "gateway", "-a", self.token)
+        for words, said in (
+                (("PING",), "NOAUTH"),
+                (("AUTH", "gateway", "wrong"), "WRONGPASS"),
+                ((*gateway, "PING"), "PONG\n"),
+                (("-a", self.token, "PING"), "PONG\n"),
+                (("-3", *gateway, "SLUICE.CHECK", "login", "k"), "1\n5\n4\n"),
+                ((*gateway, "SLUICE.RESET", "login", "k"), "NOPERM"),
+                (("--user", "operator", "-a", self.admin, "SLUICE.RESET", "login", "k"), "OK\n")):
+            self.assertIn(said, self.redis_cli(*words), words)
+
     def test_a_certificate_in_the_place_of_a_token(self):
         options = ["-p", str(self.tls), "--tls", "--cacert", self.made.pem("ca"), "--cert",
                    self.made.pem("gateway"), "--key", self.made.key("gateway")]
