@@ -9,9 +9,9 @@ import threading
 import time
 
 from certificates import Certificates
-from harness import (BINARY, NOBODY, PATIENCE_S, Connection, Process, Server, SystemTest,
-                     await_true, command, free_port, metrics, open_socket, post, read_text,
-                     replace_text, run, taken_address, write_text)
+from harness import (BINARY, NOBODY, PATIENCE_S, Connection, MemcachedServer, Process, RedisServer,
+                     Server, SystemTest, await_true, command, free_port, metrics, open_socket,
+                     post, read_text, replace_text, run, taken_address, write_text)
 
 LIMITS = "limits: {{api: token_bucket {}/24h, login: sliding_log 5/1h}}\n"
 
@@ -75,6 +75,13 @@ class Reload(SystemTest):
         counts = {row[0]: row[2:] for row in connection.ask("SLUICE.LIMITS")}
         self.assertEqual(counts, {"login": [4, 0], "api": [1, 0], "more": [0, 1],
                                   "(other)": [0, 0]})
+        # Another algorithm, and one limit gone: fresh, and unknown. The connection has stayed open.
+        self.write(self.listen() + "limits: {login: fixed_window 6/1h}\n")
+        server.signal(signal.SIGHUP)
+        server.await_output(", 1 named limit, ")
+        server.await_output("; limits: 1 changed with fresh keys (login), 2 removed (api, more)\n")
+        self.assertEqual(connection.ask("SLUICE.CHECK", "login", "k")[:3], [1, 6, 5])
+        self.assertIn("no limit is named", str(connection.ask("SLUICE.PEEK", "more", "k")))
 
     def test_on_a_change_of_the_file(self):
         server = self.start(LIMITS.format(10))
@@ -90,9 +97,16 @@ class Reload(SystemTest):
         self.assertEqual(server.output().count("reloaded: "), 3, server.output())
 
     def test_a_reservation_is_settled_by_the_present_limit(self):
+        for store in ("memory:", self.enterContext(RedisServer()).url + "?deadline=5s",
+                      self.enterContext(MemcachedServer()).url + "?deadline=5s"):
+            with self.subTest(store):
+                self.setUp()  # With another port and another file.
+                self.expect_settled(f"store: '{store}'\n")
+
+    def expect_settled(self, store):
         http = free_port()
         text = (f"listen: {{resp: '127.0.0.1:{self.port}', http: '127.0.0.1:{http}'}}\n"
-                "limits: {api: {limit: %s}}\n")
+                f"{store}limits: {{api: {{limit: %s}}}}\n")
         server = self.serve(text % "token_bucket 10/1h")
         connection = self.connect()
 
