@@ -75,6 +75,14 @@ class Restart(SystemTest):
             await_true("a snapshot", lambda: count("succeeded") > 0)
             self.assertTrue(os.path.exists(self.path))
 
+    def test_a_damaged_snapshot_is_refused(self):
+        with self.serve() as server:
+            self.assertEqual(server.stop(), 0)
+        os.truncate(self.path, os.path.getsize(self.path) - 1)
+        said = self.serve_refusal("--snapshot", self.path)
+        self.assertIn(f"cannot load {self.path}: it is damaged: ", said)
+        self.assertIn("move the file away", said)
+
     def test_what_cannot_be_kept_is_refused(self):
         self.assertIn("--snapshot-every must be a duration from 1s to 1d",
                       self.serve_refusal("--snapshot", self.path, "--snapshot-every", "1ms"))
