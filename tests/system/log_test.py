@@ -74,6 +74,7 @@ class LogTest(SystemTest):
             os.mkdir(os.path.join(folder, "snapshot.new", "full"))
             server.signal(signal.SIGUSR1)
             self.await_event(server, "snapshot_failed")
+            self.assertIn("the former one stays", self.message(server, "snapshot_failed"))
 
     def test_a_reload_warns_by_its_own_settings(self):
         file = self.write_file("sluice.yaml", "log: {format: json, level: error}\n")
@@ -133,11 +134,15 @@ class LogTest(SystemTest):
         store = "memory:?max_bytes=1048576"
         server = self.serve_file(FILE, "--store", store)
         with Connection(server.address) as connection:
-            for i in range(0, 60_000, 1000):
-                connection.send(b"".join(command("SLUICE.CHECK", "token_bucket 2/1h", key)
-                                         for key in range(i, i + 1000)))
-                for _ in range(1000):
-                    connection.read()
+            # Keys that deny nobody are evicted. Those that deny leave no room.
+            for limit in ("token_bucket 2/1h", "token_bucket 1/1h"):
+                for i in range(0, 60_000, 1000):
+                    connection.send(b"".join(command("SLUICE.CHECK", limit, key)
+                                             for key in range(i, i + 1000)))
+                    for _ in range(1000):
+                        connection.read()
+            self.assertRegex(connection.ask("INFO", "sluice"),
+                             r"\r\nevicted_keys:[1-9]\d*\r\nwithout_room:[1-9]\d*\r\n")
         self.await_event(server, "store_full")
         self.assertIn(f"the store {store} is full: ", self.message(server, "store_full"))
         server.signal(signal.SIGUSR1)
