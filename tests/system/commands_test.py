@@ -97,6 +97,13 @@ class Clients(ServerTest):
             thread.join()
         self.assertEqual(sum(admitted), 1000)
 
+    def test_names_belong_to_connections(self):
+        first, second = self.connect(), self.connect()
+        self.assertEqual(first.ask("CLIENT", "SETNAME", "first"), "OK")
+        self.assertEqual(first.ask("CLIENT", "GETNAME"), "first")
+        self.assertFalse(second.ask("CLIENT", "GETNAME"))
+        self.assertNotEqual(first.ask("CLIENT", "ID"), second.ask("CLIENT", "ID"))
+
     def test_clients_are_listed_with_their_addresses(self):
         connection = self.connect()
         port = connection.socket.getsockname()[1]

@@ -1,8 +1,8 @@
-"""HTTP: `sluice serve --http`, asked by curl and over a raw socket."""
+"""HTTP: `sluice serve --http`, asked by curl and over raw sockets."""
 
 import json
 
-from harness import Connection, SystemTest, output_of
+from harness import Connection, SystemTest, exchange, output_of
 
 
 def statuses(replies):
@@ -31,6 +31,16 @@ class Http(SystemTest):
         long = self.write_file("long", " " * (1024 * 1024 + 1))
         for expect in ("Expect: 100-continue", "Expect:"):
             self.assertEqual(self.curl("-H", expect, "--data-binary", "@" + long)[0], 413)
+
+    def test_a_pipeline(self):
+        """At once, and byte by byte."""
+        for slowly in (False, True):
+            body = b'{"limit": "sliding_log 5/1h", "key": "%d"}' % slowly
+            check = (b"POST /v1/check HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n"
+                     b"Content-Type: application/json\r\n\r\n%s" % (len(body), body))
+            health = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+            replies = exchange(self.server.http, check * 4 + health + check * 2, slowly)
+            self.assertEqual(statuses(replies), [200] * 6 + [429])
 
     def test_a_bad_request_ends_the_connection(self):
         with Connection(self.server.http) as connection:

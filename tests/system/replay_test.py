@@ -4,6 +4,7 @@ After an intended change of a report: SLUICE_WRITE_GOLDEN=1 tests/run tests/syst
 writes the expected files again; review their diff.
 """
 
+import gzip
 import json
 import os
 import pty
@@ -26,6 +27,20 @@ class Sample(SystemTest):
 
     def test_golden_json(self):
         self.expect_golden("report.json", replay(LIMITS, SAMPLE, "--json"))
+
+    def test_gz_and_standard_input_are_the_same(self):
+        """Also files that are partly packed, and several files that are one input."""
+        lines = read_text(SAMPLE).encode().splitlines(keepends=True)
+        half, rest = b"".join(lines[:700]), b"".join(lines[700:])
+        packed = self.write_file("access.log.gz", gzip.compress(half + rest))
+        halves = self.write_file("a.log", half), self.write_file("b.log.gz", gzip.compress(rest))
+        expected = replay(LIMITS, SAMPLE, "--decisions", "-")
+        self.assertEqual(expected.count("\n"), 2 * 2000)
+        for paths, stdin in (((packed,), None), (("-",), half + rest), (halves, None),
+                             (("-",), gzip.compress(half) + rest)):
+            with self.subTest(paths):
+                said = replay(LIMITS, *paths, "--decisions", "-", stdin=stdin, text=False)
+                self.assertEqual(said.decode(), expected)
 
 
 class Formats(SystemTest):
