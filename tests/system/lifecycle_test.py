@@ -1,5 +1,6 @@
 """How `sluice serve` starts, what it refuses to start with, and how it stops."""
 
+import contextlib
 import os
 import shlex
 import signal
@@ -159,10 +160,35 @@ class Stopping(SystemTest):
             self.assertEqual(server.wait(), 0, server.output())
         replies = answered.split(b"*5\r\n")
         self.assertEqual(replies[0], b"")
+        self.assertGreater(len(replies), 1, "the connection was reset")
         for index, reply in enumerate(replies[1:], 1):
             numbers = reply.split(b"\r\n")
             self.assertEqual(numbers[:3], [b":0", b":%d" % (total + 1), b":%d" % (total - index)])
             self.assertEqual((len(numbers), numbers[-1]), (6, b""))
+
+    def test_a_peer_that_reads_late(self):
+        """Others are served meanwhile. It gets few replies, and whole ones, while the server ends."""
+        most = 64 * 1024 * 1024
+        flood = command("ECHO", "x" * 60_000)
+        reply = b"$60000\r\n" + b"x" * 60_000 + b"\r\n"
+        with self.serve_file("drain: 5s\n", "--threads", "1") as server, \
+                Connection(server.address) as late:
+            late.socket.settimeout(1)
+            sent = 0
+            with contextlib.suppress(TimeoutError):
+                while sent < most:
+                    sent += late.socket.send(flood[sent % len(flood):])
+            self.assertLess(sent, most, "the server reads without end")
+            self.assertLess(server.resident_kib(), 200 * 1024)
+            with Connection(server.address) as other:
+                self.assertEqual(other.ask("PING"), "PONG")
+            late.socket.settimeout(PATIENCE_S)
+            server.signal(signal.SIGTERM)
+            received = late.socket.makefile("rb").read()  # A reset would be an error.
+            count = len(received) // len(reply)
+            self.assertGreater(count, 0)
+            self.assertTrue(received == count * reply, f"{len(received)} bytes")
+            self.assertEqual(server.wait(), 0, server.output())
 
     def test_what_arrived_before_the_signal_is_answered(self):
         with self.serve_file("drain: 5s\n") as server, Connection(server.address) as connection:
