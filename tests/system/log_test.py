@@ -187,7 +187,7 @@ class LogTest(SystemTest):
             def told():
                 redis.signal(signal.SIGSTOP)
                 connection.send(command("SLUICE.CHECK", "fixed_window 1000/1d", "a"))
-                time.sleep(0.05)
+                time.sleep(0.12)
                 redis.signal(signal.SIGCONT)
                 connection.read()
                 return line.search(server.output())
