@@ -99,17 +99,22 @@ class Users(SystemTest):
 
     def test_clients_are_waited_for_ten_seconds(self):
         """One of RESP until it says who it is, and sends the rest of a command; one of HTTP until
-        it sends a right token."""
+        it sends a right token. What they ask before does not count."""
         resp, http = ("127.0.0.1", self.plain), ("127.0.0.1", self.http)
         check = b"GET /auth?limit=login HTTP/1.1\r\nHost: localhost\r\nX-Sluice-Token: "
         begun = time.monotonic()
-        silent, known, half = (self.enterContext(Connection(resp)) for _ in range(3))
-        web_silent, web_known = (self.enterContext(Connection(http)) for _ in range(2))
+        silent, busy, known, half = (self.enterContext(Connection(resp)) for _ in range(4))
+        web_busy, web_known = (self.enterContext(Connection(http)) for _ in range(2))
         for connection in (known, half):
             self.assertEqual(connection.ask("AUTH", "gateway", self.token), "OK")
         web_known.send(check + self.token.encode() + b"\r\n\r\n")
         half.send(b"*1\r\n$4\r\nPI")
-        for connection in (silent, web_silent):
+        while time.monotonic() < begun + 8:
+            self.assertIn("NOAUTH", str(busy.ask("PING")))
+            web_busy.send(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            self.assertIn(b" 200 OK\r\n", web_busy.socket.recv(4096))
+            time.sleep(0.2)
+        for connection in (silent, busy, web_busy):
             self.assertEqual(connection.read_all(), b"")
             self.assertIn(int(time.monotonic() - begun), range(8, 18))
         # Each thread of the server looks once a second, not all at the same time.
@@ -119,10 +124,11 @@ class Users(SystemTest):
         web_known.send(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         self.assertRegex(web_known.read_all(), rb"(?s)^HTTP/1.1 204 .*HTTP/1.1 200 ")
         told = metrics(self.http, {"Authorization": "Bearer " + self.admin})
-        for name in ('login_timeouts_total{protocol="http"}',
-                     'login_timeouts_total{protocol="resp"}',
-                     'connections_timed_out_total{protocol="resp",reason="request"}'):
-            self.assertEqual(told["sluice_" + name], 1, name)
+        for name, count in (
+                ('login_timeouts_total{protocol="http"}', 1),
+                ('login_timeouts_total{protocol="resp"}', 2),
+                ('connections_timed_out_total{protocol="resp",reason="request"}', 1)):
+            self.assertEqual(told["sluice_" + name], count, name)
 
     def test_a_token_is_changed_while_the_server_runs(self):
         with Connection(("127.0.0.1", self.plain)) as connection:
