@@ -176,6 +176,16 @@ class Order(SystemTest):
 
 
 class Plot(SystemTest):
+    def test_the_bars_are_where_the_denials_are(self):
+        rows = "".join(f"{second},a\n" for second in range(80)) + "40.5,a\n" * 30
+        text = replay(["fixed_window 99/1s", "fixed_window 2/1s"], "--plot",
+                      stdin="time,key\n" + rows)
+        none, plot = text.split("denied per 1s\n")[1:]
+        self.assertNotIn("█", none)
+        bars = plot.splitlines()[:6]
+        self.assertEqual(bars[0].index("█"), bars[0].index("|") + 41)
+        self.assertEqual([line.count("█") for line in bars], [1] * 6)
+
     def test_each_limit_has_one(self):
         text = replay(LIMITS, SAMPLE, "--plot")
         self.assertLessEqual(max(len(line) for line in text.splitlines()), 100)
