@@ -182,6 +182,17 @@ TEST_F(Replay, ALongPauseOfAFileIsNoWrongTime) {
   EXPECT_EQ(number(outcome, "requests"), kMoreThanWait + 4);
 }
 
+// As many later ones as the reach says have not been passed on.
+TEST_F(Replay, WhatIsOutOfPlaceByTheReachIsPutInOrder) {
+  constexpr int kReach = static_cast<int>(TimeOrder::kReach);
+  std::string csv = "time,key\n";
+  for (int i = 1; i <= 2 * kReach; ++i) csv += std::to_string(i) + ",a\n";
+  csv += std::to_string(kReach) + ".5,b\n";
+  const Outcome outcome = run(options(directory_.write("in.csv", csv)));
+  EXPECT_EQ(number(outcome, "requests"), 2 * kReach + 1);
+  EXPECT_EQ(boost::json::parse(outcome.out).at("late_requests").as_int64(), 0);
+}
+
 // So many records wait that their keys would need too much memory: some are passed on before.
 TEST_F(Replay, WhatIsFarOutOfPlaceAmongLongKeysComesTooLate) {
   const std::string key(std::size_t{1} << 16, 'k');

@@ -8,13 +8,14 @@ namespace sluice::replay {
 namespace {
 
 TEST(Tally, TheWorstMinuteIsTheEarliestOfEquals) {
-  Tally tally({"one"});
+  Tally tally({"one", "without denials"});
   const auto deny = [&](Instant time_ns) { tally.count_denied(0, tally.count("a"), time_ns); };
   for (const Instant minute : {7, 3, 5, 3, 7}) deny(minute * kMinuteNs + minute);
   const auto worst = tally.summary().limits[0].worst_minute;
   ASSERT_TRUE(worst.has_value());
   EXPECT_EQ(worst->start_ns, 3 * kMinuteNs);
   EXPECT_EQ(worst->denied, 2U);
+  EXPECT_FALSE(tally.summary().limits[1].worst_minute);
 }
 
 TEST(Tally, KeysMayHaveAnyBytes) {
