@@ -167,7 +167,7 @@ class Stopping(SystemTest):
             self.assertEqual((len(numbers), numbers[-1]), (6, b""))
 
     def test_a_peer_that_reads_late(self):
-        """Others are served meanwhile. It gets few replies, and whole ones, while the server ends."""
+        """Others are served meanwhile. When the server ends, it gets whole replies, and few."""
         most = 64 * 1024 * 1024
         flood = command("ECHO", "x" * 60_000)
         reply = b"$60000\r\n" + b"x" * 60_000 + b"\r\n"
