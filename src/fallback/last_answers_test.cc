@@ -4,6 +4,7 @@
 #include <rapidcheck/gtest.h>
 
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "algorithms/limit_definition.h"
@@ -104,6 +105,20 @@ TEST_F(LastAnswersTest, RemembersTheLatestDenial) {
   deny({.cost = 2}, nanoseconds(10));
   EXPECT_EQ(find({.cost = 5})->retry_after, nanoseconds(10));
   EXPECT_EQ(find({.cost = 2})->retry_after, nanoseconds(10));
+}
+
+// So callers that wait and those that do not need no denials of their own. Where it does make a
+// difference, NeverDeniesWhatTheStoreWouldAdmit sees it.
+TEST_F(LastAnswersTest, ADenialHoldsForEachPatienceThatMakesNoDifference) {
+  const Limit windows("fixed_window 10/1h & sliding_log 9/1h");
+  const Limit bucket("token_bucket 10/1h");
+  for (const auto& [limit, patience_ns] : {std::pair(&windows, 7), std::pair(&bucket, 0)}) {
+    limit_ = limit;
+    deny({.patience_ns = patience_ns});
+    EXPECT_TRUE(find({})) << limit->expression();
+    deny({});
+    EXPECT_TRUE(find({.patience_ns = patience_ns})) << limit->expression();
+  }
 }
 
 // Units that another process has given back may be too few for the larger cost.
