@@ -26,7 +26,9 @@ std::string permit_text(PermitId permit, Source giver) {
   const auto* const row = std::find_if(std::begin(kGivers), std::end(kGivers),
                                        [=](const auto& one) { return one.second == giver; });
   assert(row != std::end(kGivers));
-  return row->first + hex(permit, kPermitBytes - 1);
+  std::string text(1, row->first);
+  text += hex(permit, kPermitBytes - 1);
+  return text;
 }
 
 bool read_permit(std::string_view text, PermitId& permit, Source& giver) {
