@@ -42,12 +42,15 @@ TEST(RedisStoreHealth, SaysThatTheServerIsLostAndBack) {
   limited.store().on_up([&] { ++times_up; });
   server.reset();
   servers::await("the loss", [&] { return health_of(limited).state == State::kDown; });
-  EXPECT_THAT(health_of(limited).reason,
-              HasSubstr("cannot connect to 127.0.0.1:" + std::to_string(port)));
-  EXPECT_EQ(times_up, 0);
+  // At first the reason may be that the connection was reset.
+  servers::await("the reason", [&] {
+    const std::string why = "cannot connect to 127.0.0.1:" + std::to_string(port);
+    return health_of(limited).reason.find(why) != std::string::npos;
+  });
+  const int before = times_up;
   const RedisServer again({.port = port});
   servers::await("the return", [&] { return health_of(limited).state == State::kUp; });
-  servers::await("the call of it", [&] { return times_up >= 1; });
+  servers::await("the call of it", [&] { return times_up > before; });
   EXPECT_GE(health_of(limited).times_lost, 1U);
 }
 
