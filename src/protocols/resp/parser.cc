@@ -12,7 +12,6 @@ namespace {
 
 constexpr const char* kTooMany = "too many arguments, at most 64";
 constexpr const char* kTooBig = "too big command, at most 65536 bytes";
-constexpr const char* kTooBigInline = "too big inline request, at most 65536 bytes";
 static_assert(kMaxArguments == 64 && kMaxCommandBytes == 65'536);
 
 // The bounds of Redis, unless it is configured otherwise. Beyond them, the error is that of Redis.
@@ -189,7 +188,7 @@ Parser::Result Parser::next_inline(std::string_view input) {
   const std::size_t line_end = input.find('\n', searched_);
   if (line_end == std::string_view::npos) {
     searched_ = input.size();
-    return input.size() < kMaxCommandBytes ? need_more(input) : fail(kTooBigInline);
+    return input.size() < kMaxCommandBytes ? need_more(input) : fail("too big inline request");
   }
   std::string_view line = input.substr(0, line_end);
   if (line.ends_with('\r')) line.remove_suffix(1);
