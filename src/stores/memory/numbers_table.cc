@@ -55,8 +55,8 @@ LimitId& NumbersTable::list_of(LimitId space, const MostUsed& numbers) {
   return lists_[(hash_key(bytes, secret_).low + space) % lists_.size()];
 }
 
-LimitId& NumbersTable::free_rows(For whom, std::size_t parts) {
-  return free_[static_cast<std::size_t>(whom)][parts];
+LimitId& NumbersTable::free_rows(Use use, std::size_t parts) {
+  return free_[static_cast<std::size_t>(use)][parts];
 }
 
 bool NumbersTable::equals(LimitId id, const MostUsed& numbers) const {
@@ -65,15 +65,15 @@ bool NumbersTable::equals(LimitId id, const MostUsed& numbers) const {
                     numbers_of(own, id, 0) + own.parts);
 }
 
-bool NumbersTable::add_chunk(For whom, std::size_t parts) {
-  const auto end = static_cast<std::size_t>(whom);
-  if (chunk_count_ == kMostChunks || chunks_for_[end] == kMostFor[end]) return false;
-  ++chunks_for_[end];
+bool NumbersTable::add_chunk(Use use, std::size_t parts) {
+  const auto index = static_cast<std::size_t>(use);
+  if (chunk_count_ == kMostChunks || chunks_of_use_[index] == kMostOfUse[index]) return false;
+  ++chunks_of_use_[index];
   const std::size_t first = kFirst + chunk_count_ * kRowsAtOnce;
-  auto* added = new Chunk(whom, parts);
+  auto* added = new Chunk(use, parts);
   for (std::size_t i = kRowsAtOnce; i > 0; --i) {
     added->rows[i - 1].next =
-        std::exchange(free_rows(whom, parts), static_cast<LimitId>(first + i - 1));
+        std::exchange(free_rows(use, parts), static_cast<LimitId>(first + i - 1));
   }
   chunks_[chunk_count_++].store(added, std::memory_order_release);
   return true;
@@ -85,9 +85,9 @@ LimitId NumbersTable::find_row(LimitId space, const MostUsed& numbers) {
   return id;
 }
 
-LimitId NumbersTable::take_row(For whom, LimitId space, const MostUsed& numbers) {
-  LimitId& free = free_rows(whom, numbers.size());
-  if (free == 0 && !add_chunk(whom, numbers.size())) return 0;
+LimitId NumbersTable::take_row(Use use, LimitId space, const MostUsed& numbers) {
+  LimitId& free = free_rows(use, numbers.size());
+  if (free == 0 && !add_chunk(use, numbers.size())) return 0;
   const LimitId id = std::exchange(free, row(free).next);
   std::ranges::copy(numbers, numbers_of(*chunk(id), id, 0));
   row(id).space = space;
@@ -101,18 +101,18 @@ void NumbersTable::unlink_row(LimitId id) {
   LimitId* at = &list_of(row(id).space, numbers);
   while (*at != id) at = &row(*at).next;
   *at = row(id).next;
-  row(id).next = std::exchange(free_rows(own.whom, own.parts), id);
+  row(id).next = std::exchange(free_rows(own.use, own.parts), id);
 }
 
 LimitId NumbersTable::add_key(LimitId space, const MostUsed& numbers) noexcept {
   const std::lock_guard lock(lock_);
   LimitId id = find_row(space, numbers);
-  if (id == 0) id = take_row(For::kKeys, space, numbers);
+  if (id == 0) id = take_row(Use::kKeys, space, numbers);
   if (id == 0) {
     MostUsed rounded = numbers;
     for (std::int64_t& used : rounded) used = floor_of(used, kRoundedBits);
     id = find_row(space, rounded);
-    if (id == 0) id = take_row(For::kRounded, space, rounded);
+    if (id == 0) id = take_row(Use::kRounded, space, rounded);
   }
   if (id != 0 && !is_of_space(id)) ++row(id).keys;
   return id;
@@ -133,7 +133,7 @@ void NumbersTable::remove_key(LimitId id) noexcept {
 
 LimitId NumbersTable::add_row(LimitId space, const MostUsed& numbers) noexcept {
   const std::lock_guard lock(lock_);
-  return take_row(For::kSpaces, space, numbers);
+  return take_row(Use::kSpaces, space, numbers);
 }
 
 void NumbersTable::free_row(LimitId id) noexcept {

@@ -72,43 +72,43 @@ class NumbersTable {
     std::uint32_t keys = 0;  // Guarded by lock_. Not counted for a row of a space.
   };
   static_assert(sizeof(Row) == 8);
-  // Rows that are for different ends do not share a chunk: so keys with ever-new numbers leave room
-  // for spaces, and for numbers that are rounded.
-  enum class For : std::uint8_t { kSpaces, kKeys, kRounded };
+  // Rows of different uses do not share a chunk: so keys with ever-new numbers leave room for
+  // spaces, and for numbers that are rounded.
+  enum class Use : std::uint8_t { kSpaces, kKeys, kRounded };
 
   // Rows of limits with as many parts. They are never freed, only used again.
   static constexpr std::size_t kRowsAtOnce = 256;
   struct Chunk {
-    Chunk(For owners, std::size_t part_count)
-        : whom(owners),
+    Chunk(Use chunk_use, std::size_t part_count)
+        : use(chunk_use),
           parts(part_count),
           most_used(std::make_unique<std::int64_t[]>(kRowsAtOnce * part_count)) {}
 
-    const For whom;
+    const Use use;
     const std::size_t parts;
     std::array<Row, kRowsAtOnce> rows;
     const std::unique_ptr<std::int64_t[]> most_used;
   };
   static constexpr std::size_t kMostChunks = (UINT16_MAX + std::size_t{1} - kFirst) / kRowsAtOnce;
-  // By For. Those of keys leave a quarter of the chunks to spaces.
-  static constexpr std::array<std::size_t, 3> kMostFor{kMostChunks, kMostChunks / 8 * 5,
-                                                       kMostChunks / 8};
+  // By Use. Those of keys leave a quarter of the chunks to spaces.
+  static constexpr std::array<std::size_t, 3> kMostOfUse{kMostChunks, kMostChunks / 8 * 5,
+                                                         kMostChunks / 8};
 
   Chunk* chunk(LimitId id) const {
     return chunks_[(id - kFirst) / kRowsAtOnce].load(std::memory_order_acquire);
   }
   Row& row(LimitId id) const { return chunk(id)->rows[id % kRowsAtOnce]; }
-  bool is_of_space(LimitId id) const { return chunk(id)->whom == For::kSpaces; }
+  bool is_of_space(LimitId id) const { return chunk(id)->use == Use::kSpaces; }
   static std::int64_t* numbers_of(const Chunk& chunk, LimitId id, std::size_t part) {
     return &chunk.most_used[id % kRowsAtOnce * chunk.parts + part];
   }
 
   // The following functions need lock_.
   LimitId& list_of(LimitId space, const MostUsed& numbers);
-  LimitId& free_rows(For whom, std::size_t parts);
-  bool add_chunk(For whom, std::size_t parts);
+  LimitId& free_rows(Use use, std::size_t parts);
+  bool add_chunk(Use use, std::size_t parts);
   LimitId find_row(LimitId space, const MostUsed& numbers);
-  LimitId take_row(For whom, LimitId space, const MostUsed& numbers);
+  LimitId take_row(Use use, LimitId space, const MostUsed& numbers);
   void unlink_row(LimitId id);
 
   std::array<std::atomic<Chunk*>, kMostChunks> chunks_{};
@@ -117,8 +117,8 @@ class NumbersTable {
   Lock lock_;
   // Guarded by lock_.
   std::size_t chunk_count_ = 0;
-  std::array<std::size_t, 3> chunks_for_{};  // Of these, by For.
-  // By For and the number of parts: the first free row, or 0.
+  std::array<std::size_t, 3> chunks_of_use_{};  // Of these, by Use.
+  // By Use and the number of parts: the first free row, or 0.
   std::array<std::array<LimitId, kMaxParts + 1>, 3> free_{};
   std::array<LimitId, 4096> lists_{};  // The first row of each list; a hash chooses it.
 };
