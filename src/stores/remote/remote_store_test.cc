@@ -6,22 +6,13 @@
 
 #include "sluice/limit.h"
 #include "testing/error_of.h"
+#include "testing/remote_space.h"
 
 namespace sluice {
 namespace {
 
-class TestSpace final : public Space {
- public:
-  TestSpace(std::string_view, const LimitDefinition& limit) : parts_(limit.parts) {}
-
-  const std::vector<AnyPart>& parts() const { return parts_; }
-
- private:
-  std::vector<AnyPart> parts_;
-};
-
 // Is never started.
-class TestStore final : public RemoteStore<TestSpace> {
+class TestStore final : public RemoteStore<RemoteSpace> {
  public:
   TestStore() : RemoteStore("test", {}, std::chrono::seconds(1), "app") {}
 

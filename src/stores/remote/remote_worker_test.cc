@@ -17,6 +17,7 @@
 #include "core/callback_threads.h"
 #include "stores/remote/remote_store.h"
 #include "testing/late_answers.h"
+#include "testing/remote_space.h"
 
 namespace sluice {
 namespace {
@@ -500,17 +501,7 @@ TEST_F(RemoteWorkerDeadlineTest, CountsFromWhenARequestIsSent) {
   EXPECT_EQ(router_.abandoned, 2U);
 }
 
-class FakeSpace final : public Space {
- public:
-  FakeSpace(std::string_view, const LimitDefinition& limit) : parts_(limit.parts) {}
-
-  const std::vector<AnyPart>& parts() const { return parts_; }
-
- private:
-  const std::vector<AnyPart> parts_;
-};
-
-class FakeStore final : public RemoteStore<FakeSpace> {
+class FakeStore final : public RemoteStore<RemoteSpace> {
  public:
   explicit FakeStore(FakeRouter& router) : RemoteStore("fake", {}, kLong, "app") {
     router.worker = &worker();
