@@ -313,7 +313,9 @@ class FallbackStore::LaterReceiver final : public Batch::OuterStore {
       }
     }
     const auto answers = [](const Decision& one) { return one.source == Source::kStore; };
-    if (std::exchange(turn_, nullptr) && std::ranges::any_of(batch.decisions(), answers)) {
+    // This turn is over, so that the next batch of charges may have its own.
+    const bool had_turn = std::exchange(turn_, nullptr) != nullptr;
+    if (had_turn && std::ranges::any_of(batch.decisions(), answers)) {
       store_.charge_back({}, batch.now());
     }
     if (late.empty()) return nullptr;

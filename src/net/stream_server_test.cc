@@ -316,8 +316,8 @@ TEST_F(StreamServerTest, StopAnswersWhatHasComeAndSendsWhatWaits) {
   EXPECT_FALSE(Client(address()).connected());
 }
 
-// The grace is 0. Nobody reads one of these replies before that is over, and the system does not
-// hold one.
+// The server stops at once. Its peer has not read a whole reply by then, and one reply is more than
+// the system holds for a socket.
 TEST_F(StreamServerTest, StopSendsAReplyWholeOrNotAtAll) {
   constexpr std::size_t kReplyBytes = 20'000'000;
   constexpr int kReplies = 15;  // More than the peer can read before the server stops.

@@ -78,8 +78,8 @@ class StoreMonitor final {
     told_.since = std::chrono::system_clock::now();
     if (is_down) ++told_.times_lost;
   }
-  /// Sets what is called each time that a server was connected and all of them are, as far as it is
-  /// known, so that the store can be used.
+  /// Sets what is called when a server's state has changed and no server is lost, so that the store
+  /// can be used. It is called on the thread that leads the worker.
   void on_up(std::function<void()> up) { up_ = std::move(up); }
   /// The store does not use this server any more.
   void forget(const ServerState& server) {
