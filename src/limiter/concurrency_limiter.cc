@@ -144,8 +144,10 @@ Permit& Permit::operator=(Permit&& other) noexcept {
   return *this;
 }
 
+// Needs no share of its own: no callback can destroy the permit any more. One that is running may
+// ask the permit whether it is held.
 Permit::~Permit() {
-  release();
+  if (lease_) lease_->release();
 }
 
 bool Permit::held() const {

@@ -192,14 +192,14 @@ void Lease::on_expiry(std::function<void()> callback) {
     callback_.swap(callback);  // The former one is destroyed without the lock.
   }
   // It may have expired, or been released, before the callback was there.
-  const State state = state_.load(std::memory_order_acquire);
-  if (state == State::kExpired) run_callback();
-  if (state == State::kReleased) call_off();
+  if (state_.load(std::memory_order_acquire) != State::kHeld) run_callback();
 }
 
+// Drops the callback of a permit that was released: call_off() may have come before the callback.
 void Lease::run_callback() {
   const std::lock_guard lock(callback_mutex_);
-  if (const auto callback = std::exchange(callback_, nullptr)) callback();
+  const auto callback = std::exchange(callback_, nullptr);
+  if (callback && state_.load(std::memory_order_acquire) == State::kExpired) callback();
 }
 
 // No callback runs after this call, unless the callback itself calls this.

@@ -292,6 +292,22 @@ TEST_F(LeaseKeeperTest, AReleaseWaitsForTheCallbackThatIsRunning) {
   EXPECT_TRUE(has_ended);
 }
 
+// Though it had expired when the other thread began to set its callback.
+TEST_F(LeaseKeeperTest, ACallbackThatComesDuringTheReleaseIsNotCalled) {
+  const auto permit = hold(7);
+  says({.allowed = false, .retry_after = kNever});
+  timer_->pass(20s);
+  bool is_told = false;
+  std::jthread other;
+  permit->on_expiry([&] {
+    other = std::jthread([&] { permit->on_expiry([&] { is_told = true; }); });
+    for (int i = 0; i < 1'000; ++i) std::this_thread::yield();
+    permit->release();
+  });
+  other.join();
+  EXPECT_FALSE(is_told);
+}
+
 TEST_F(LeaseKeeperTest, OneThatTheStoreDidNotGiveIsRenewedByItsGiver) {
   const auto local = hold(1, Source::kLocal);
   const auto policy = hold(2, Source::kPolicy);
