@@ -47,7 +47,6 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/system_executor.hpp>
 #include <chrono>
-#include <concepts>
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
@@ -327,9 +326,6 @@ void wait_until_ready(Reservation& reservation, Handler handler) {
       boost::asio::bind_executor(pending->executor(), std::move(waited))));
 }
 
-template <class Limits>
-concept AnyLimiter = std::same_as<Limits, Limiter> || std::same_as<Limits, ConcurrencyLimiter>;
-
 }  // namespace internal
 
 /// Limiter::check()
@@ -379,10 +375,9 @@ auto async_check_all_parts(ClaimList claims, Token&& token) {
       });
 }
 
-/// Limiter::peek() and ConcurrencyLimiter::peek()
-template <internal::AnyLimiter Limits,
-          BOOST_ASIO_COMPLETION_TOKEN_FOR(void(std::exception_ptr, Decision)) Token>
-auto async_peek(Limits& limiter, std::string_view key, Token&& token) {
+/// KeyedLimiter::peek()
+template <BOOST_ASIO_COMPLETION_TOKEN_FOR(void(std::exception_ptr, Decision)) Token>
+auto async_peek(KeyedLimiter& limiter, std::string_view key, Token&& token) {
   return internal::initiate<Token, Decision>(token,
                                              [&limiter, key = std::string(key)](auto callback) {
                                                limiter.async_peek(key, std::move(callback));
@@ -416,10 +411,9 @@ auto async_take_up_to(Limiter& limiter, std::string_view key, std::int64_t units
       });
 }
 
-/// Limiter::block() and ConcurrencyLimiter::block()
-template <internal::AnyLimiter Limits,
-          BOOST_ASIO_COMPLETION_TOKEN_FOR(void(std::exception_ptr, Decision)) Token>
-auto async_block(Limits& limiter, std::string_view key, std::chrono::nanoseconds duration,
+/// KeyedLimiter::block()
+template <BOOST_ASIO_COMPLETION_TOKEN_FOR(void(std::exception_ptr, Decision)) Token>
+auto async_block(KeyedLimiter& limiter, std::string_view key, std::chrono::nanoseconds duration,
                  Token&& token) {
   return internal::initiate<Token, Decision>(
       token, [&limiter, key = std::string(key), duration](auto callback) {
@@ -427,10 +421,9 @@ auto async_block(Limits& limiter, std::string_view key, std::chrono::nanoseconds
       });
 }
 
-/// Limiter::reset() and ConcurrencyLimiter::reset()
-template <internal::AnyLimiter Limits,
-          BOOST_ASIO_COMPLETION_TOKEN_FOR(void(std::exception_ptr)) Token>
-auto async_reset(Limits& limiter, std::string_view key, Token&& token) {
+/// KeyedLimiter::reset()
+template <BOOST_ASIO_COMPLETION_TOKEN_FOR(void(std::exception_ptr)) Token>
+auto async_reset(KeyedLimiter& limiter, std::string_view key, Token&& token) {
   return internal::initiate<Token>(token, [&limiter, key = std::string(key)](auto callback) {
     limiter.async_reset(key, std::move(callback));
   });

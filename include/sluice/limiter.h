@@ -23,6 +23,8 @@ namespace sluice {
 /// Pass as `patience` to wait without a timeout.
 inline constexpr std::chrono::nanoseconds kForever = std::chrono::nanoseconds::max();
 
+class LimiterCore;
+
 /// One request of a batch.
 struct Ask {
   /// As in check(). The caller keeps the bytes alive until the call returns.
@@ -45,10 +47,10 @@ using PartsCallback =
 /// as DecisionCallback.
 using ReservationCallback = std::function<void(Reservation, std::exception_ptr)>;
 
-/// Applies one limit to keys, with their states in one store, and answers: may this caller go ahead
-/// now? A key identifies a caller and can be any bytes; each key has its own state. A Limiter is
-/// cheap to construct. Limiters of the same limit name on one store share the states of their keys.
-/// For `concurrency` limits use ConcurrencyLimiter in permit.h.
+/// What Limiter and ConcurrencyLimiter (permit.h) have in common: one limit that is applied to
+/// keys, whose states are in one store. A key identifies a caller and can be any bytes; each key
+/// has its own state. A limiter is cheap to construct. Those of the same limit name on one store
+/// share the states of their keys.
 ///
 /// Every decision is one atomic step of the store. If a number is out of range, the call throws
 /// std::invalid_argument. If the store does not answer within its deadline, the failure policy of
@@ -58,14 +60,85 @@ using ReservationCallback = std::function<void(Reservation, std::exception_ptr)>
 /// store may have carried out what it was sent.
 ///
 /// Thread-safe, except for moving and destroying.
-class SLUICE_EXPORT Limiter {
+class SLUICE_EXPORT KeyedLimiter {
+ public:
+  /// The present state of the key. Always allowed; changes nothing.
+  Decision peek(std::string_view key);
+
+  /// Denies all requests for the key with a cost above 0, for `duration` (1 ns to 2^61 ns) from
+  /// now, or until an earlier block ends if that is later. The key's state is kept, and permits
+  /// that are held stay. reset() ends the block. Callers of this process that wait in acquire() or
+  /// acquire_all() for the key are denied at once, and units that they had reserved are returned.
+  /// (The retry_after of those in a queue is `duration`, or that of their last denial if it is
+  /// longer; for one in acquire_all() that joins its queue at this moment it may be 5 ms.) Callers
+  /// that come to acquire(), or to their queue, later are denied at once if the limit is a bucket,
+  /// and wait for the end of the block otherwise: see docs/limits.md. The result is that of a
+  /// peek() afterwards. A memory store without room for the key denies, and does not record the
+  /// block: Decision::source is kFull.
+  Decision block(std::string_view key, std::chrono::nanoseconds duration);
+
+  /// Forgets the key's state and block: the key becomes fresh, as if never seen. Callers of this
+  /// process that wait in acquire() or acquire_all() for the key ask again at once. Held permits
+  /// expire, which their holders learn at the next renewal. Throws StoreError, under any failure
+  /// policy, if a store on another machine does not answer: this process has then forgotten its
+  /// local state, it is not known whether the store has, and callers that have reserved units go on
+  /// waiting for them.
+  void reset(std::string_view key);
+
+  /// Replaces the limit by another one of the same name. Applies to this limiter only; others of
+  /// the name keep theirs. Keys keep their states if algorithm, window, precision and anchor are
+  /// the same (buckets and permits need only the same algorithm); otherwise they start fresh. A
+  /// bucket keeps the time until it is full again: see docs/limits.md. Callers that wait in
+  /// acquire() ask again at once, by the new limit; units that they had reserved are returned. Held
+  /// permits stay.
+  ///
+  /// Throws std::invalid_argument if the name differs. Throws StoreError if the keys would have to
+  /// start fresh and another limiter uses them, or the store is being charged with units that this
+  /// process admitted for them while the store was lost (try again after a moment). Also if this
+  /// limiter has had 10,000 limits: it keeps each, so that concurrent calls need no lock, and
+  /// counts a limit again each time that its keys start fresh.
+  void set_limit(Limit limit);
+
+  /// The current limit. The reference is valid as long as the limiter.
+  const Limit& limit() const;
+
+  /// @name Asynchronous calls
+  /// Each does what the blocking call of its name does, without blocking. The callback is called
+  /// once, with the result or the exception of the blocking call. If the result is available at
+  /// once, as with the memory store unless async_acquire() has to wait, the callback runs before
+  /// the call returns; otherwise it runs on a thread of the library. Keys are copied, and the
+  /// limiter may be destroyed while calls are pending. Requests that are pending when the store is
+  /// destroyed complete as if the store did not answer, on the thread that lets go of its last
+  /// share: that must hold no lock that callbacks take.
+  /// @{
+
+  /// peek()
+  void async_peek(std::string_view key, DecisionCallback callback);
+  /// block()
+  void async_block(std::string_view key, std::chrono::nanoseconds duration,
+                   DecisionCallback callback);
+  /// reset()
+  void async_reset(std::string_view key, DoneCallback callback);
+  /// @}
+
+ protected:
+  /// For the constructors of Limiter and ConcurrencyLimiter.
+  explicit KeyedLimiter(std::shared_ptr<LimiterCore> core);
+  ~KeyedLimiter();
+  KeyedLimiter(KeyedLimiter&&) noexcept;
+  KeyedLimiter& operator=(KeyedLimiter&&) noexcept;
+
+  /// Null once another limiter was made from this one.
+  std::shared_ptr<LimiterCore> core_;
+};
+
+/// Applies one limit to keys, and answers: may this caller go ahead now? For `concurrency` limits
+/// use ConcurrencyLimiter in permit.h.
+class SLUICE_EXPORT Limiter : public KeyedLimiter {
  public:
   /// Throws StoreError if the store cannot keep this limit's keys, InvalidLimit if `limit` is a
   /// `concurrency` limit.
   Limiter(std::shared_ptr<Store> store, Limit limit);
-  ~Limiter();
-  Limiter(Limiter&&) noexcept;
-  Limiter& operator=(Limiter&&) noexcept;
 
   /// Takes `cost` units (at least 0) from `key` if they are free now; otherwise denies and changes
   /// nothing. A cost of 0 is a peek. Does not wait: a leaky bucket admits a caller on condition
@@ -85,9 +158,6 @@ class SLUICE_EXPORT Limiter {
   /// one after the other. A store on another machine gets them in one batch. Throws
   /// std::invalid_argument if `decisions` has fewer elements than `asks`.
   void check(std::span<const Ask> asks, std::span<Decision> decisions);
-
-  /// The present state of the key. Always allowed; changes nothing.
-  Decision peek(std::string_view key);
 
   /// Takes `cost` units and blocks until the caller may go ahead. `patience` is the timeout: the
   /// longest wait that the caller accepts, at least 0. Once admitted, the caller has waited for the
@@ -138,50 +208,9 @@ class SLUICE_EXPORT Limiter {
   /// none remain.
   Decision take_up_to(std::string_view key, std::int64_t units);
 
-  /// Denies all requests for the key with a cost above 0, for `duration` (1 ns to 2^61 ns) from
-  /// now, or until an earlier block ends if that is later. The key's state is kept. reset() ends
-  /// the block. Callers of this process that wait in acquire() or acquire_all() for the key are
-  /// denied at once, and units that they had reserved are returned. (The retry_after of those in a
-  /// queue is `duration`, or that of their last denial if it is longer; for one in acquire_all()
-  /// that joins its queue at this moment it may be 5 ms.) Callers that come to acquire(), or to
-  /// their queue, later wait for the end of the block if the limit is of windows or logs, and are
-  /// denied at once if it is a bucket: see docs/limits.md. The result is that of a peek()
-  /// afterwards. As with charge(), a memory store without room denies, and does not record the
-  /// block.
-  Decision block(std::string_view key, std::chrono::nanoseconds duration);
-
-  /// Forgets the key's state and block: the key becomes fresh, as if never seen. Callers of this
-  /// process that wait in acquire() or acquire_all() for the key ask again at once. Throws
-  /// StoreError, under any failure policy, if a store on another machine does not answer: this
-  /// process has then forgotten its local state, it is not known whether the store has, and callers
-  /// that have reserved units go on waiting for them.
-  void reset(std::string_view key);
-
-  /// Replaces the limit by another one of the same name. Applies to this Limiter only; other
-  /// limiters of the name keep theirs. Keys keep their states if algorithm, window, precision and
-  /// anchor are the same (buckets need only the same algorithm); otherwise they start fresh. A
-  /// bucket keeps the time until it is full again: see docs/limits.md. Callers that wait in
-  /// acquire() ask again at once, by the new limit; units that they had reserved are returned.
-  ///
-  /// Throws std::invalid_argument if the name differs. Throws StoreError if the keys would have to
-  /// start fresh and another limiter uses them, or the store is being charged with units that this
-  /// process admitted for them while the store was lost (try again after a moment). Also if this
-  /// Limiter has had 10,000 limits: it keeps each, so that concurrent calls need no lock, and
-  /// counts a limit again each time that its keys start fresh.
-  void set_limit(Limit limit);
-
-  /// The current limit. The reference is valid as long as the Limiter.
-  const Limit& limit() const;
-
   /// @name Asynchronous calls
-  /// Each does what the blocking call of its name does, without blocking. The callback is called
-  /// once, with the result or the exception of the blocking call. If the result is available at
-  /// once, as with the memory store unless async_acquire() has to wait, the callback runs before
-  /// the call returns; otherwise it runs on a thread of the library. Keys are copied, and the
-  /// Limiter may be destroyed while calls are pending. Requests that are pending when the store is
-  /// destroyed complete as if the store did not answer, on the thread that lets go of its last
-  /// share: that must hold no lock that callbacks take. A pending async_acquire() or
-  /// async_reserve() keeps the store open.
+  /// Each does what the blocking call of its name does, as the asynchronous calls of KeyedLimiter.
+  /// A pending async_acquire() or async_reserve() keeps the store open.
   /// @{
 
   /// check()
@@ -190,8 +219,6 @@ class SLUICE_EXPORT Limiter {
   void async_check(std::span<const Ask> asks, BatchCallback callback);
   /// check_parts()
   void async_check_parts(std::string_view key, std::int64_t cost, PartsCallback callback);
-  /// peek()
-  void async_peek(std::string_view key, DecisionCallback callback);
   /// reserve()
   void async_reserve(std::string_view key, std::int64_t cost, std::chrono::nanoseconds patience,
                      ReservationCallback callback);
@@ -201,11 +228,6 @@ class SLUICE_EXPORT Limiter {
   void async_charge(std::string_view key, std::int64_t units, DecisionCallback callback);
   /// take_up_to()
   void async_take_up_to(std::string_view key, std::int64_t units, DecisionCallback callback);
-  /// block()
-  void async_block(std::string_view key, std::chrono::nanoseconds duration,
-                   DecisionCallback callback);
-  /// reset()
-  void async_reset(std::string_view key, DoneCallback callback);
   /// acquire()
   void async_acquire(std::string_view key, std::int64_t cost, std::chrono::nanoseconds patience,
                      DecisionCallback callback, std::stop_token stop = {});
@@ -213,8 +235,6 @@ class SLUICE_EXPORT Limiter {
 
  private:
   friend class AskedClaims;
-  class Impl;
-  std::shared_ptr<Impl> impl_;
 };
 
 /// One of the requests that check_all() decides together.

@@ -11,11 +11,13 @@
 #include "sluice/decision.h"
 #include "sluice/export.h"
 #include "sluice/limit.h"
+#include "sluice/limiter.h"
 #include "sluice/store.h"
 
 namespace sluice {
 
 class Lease;
+class LeaseKeeper;
 
 /// A permit of a ConcurrencyLimiter: its holder is one of those that may run at the same time. The
 /// library renews it every third of its lease while it is held, and releases it when the object is
@@ -68,6 +70,8 @@ class SLUICE_EXPORT Permit {
 
  private:
   friend class ConcurrencyLimiter;
+  Permit(const Decision& decision, std::shared_ptr<Lease> lease);
+
   Decision decision_;
   std::shared_ptr<Lease> lease_;  // Null if the permit was not granted.
 };
@@ -93,19 +97,14 @@ using PermitCallback = std::function<void(Permit, std::exception_ptr)>;
 /// notify, these times are 2 s and 100 ms. If a process crashes, its permits count until their
 /// leases end.
 ///
-/// If the store does not answer, the failure policy does, as for a Limiter. If the system has no
-/// random numbers for the id of a permit, the process is aborted.
-///
-/// Thread-safe, except for moving and destroying.
-class SLUICE_EXPORT ConcurrencyLimiter {
+/// Of a peek(), Decision::remaining is the number of free permits. When the limiter is destroyed,
+/// held permits stay held, and waiting calls go on waiting. If the system has no random numbers for
+/// the id of a permit, the process is aborted.
+class SLUICE_EXPORT ConcurrencyLimiter : public KeyedLimiter {
  public:
   /// Throws StoreError if the store cannot keep this limit's keys, InvalidLimit if `limit` is not a
   /// `concurrency` limit, std::system_error if the system cannot start the library's timer thread.
   ConcurrencyLimiter(std::shared_ptr<Store> store, Limit limit);
-  /// Held permits stay held, and waiting calls go on waiting.
-  ~ConcurrencyLimiter();
-  ConcurrencyLimiter(ConcurrencyLimiter&&) noexcept;
-  ConcurrencyLimiter& operator=(ConcurrencyLimiter&&) noexcept;
 
   /// Acquires a permit if one is free now and no caller of this process waits for it under a limit
   /// of the same numbers.
@@ -121,36 +120,8 @@ class SLUICE_EXPORT ConcurrencyLimiter {
   void async_acquire(std::string_view key, std::chrono::nanoseconds patience,
                      PermitCallback callback, std::stop_token stop = {});
 
-  /// The present state of the key: Decision::remaining is the number of free permits. Always
-  /// allowed; changes nothing.
-  Decision peek(std::string_view key);
-
-  /// Grants no permit for the key for `duration` (1 ns to 2^61 ns) from now. Held permits stay;
-  /// callers of this process that wait for one are denied. Those that come later wait for the end
-  /// of the block.
-  Decision block(std::string_view key, std::chrono::nanoseconds duration);
-
-  /// Forgets the key: its held permits expire, which their holders learn at the next renewal.
-  /// Throws as Limiter::reset().
-  void reset(std::string_view key);
-
-  /// peek(), block() and reset() without blocking, like the functions of these names of Limiter.
-  void async_peek(std::string_view key, DecisionCallback callback);
-  /// As async_peek().
-  void async_block(std::string_view key, std::chrono::nanoseconds duration,
-                   DecisionCallback callback);
-  /// As async_peek().
-  void async_reset(std::string_view key, DoneCallback callback);
-
-  /// Replaces the limit, as Limiter::set_limit(): another number of permits, or another lease. Held
-  /// permits stay.
-  void set_limit(Limit limit);
-  /// As Limiter::limit().
-  const Limit& limit() const;
-
  private:
-  class Impl;
-  std::shared_ptr<Impl> impl_;
+  std::shared_ptr<LeaseKeeper> leases_;
 };
 
 }  // namespace sluice

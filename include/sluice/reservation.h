@@ -71,7 +71,7 @@ class SLUICE_EXPORT Reservation {
   void async_commit(std::int64_t actual, DecisionCallback callback);
 
  private:
-  friend class Limiter;
+  friend class LimiterCore;
   struct Impl;
   Reservation(const Decision& decision, std::unique_ptr<Impl> impl);
   bool begin_to_settle();

@@ -34,9 +34,9 @@ class AskedClaims {
                                   " claims are taken from together, not " +
                                   std::to_string(claims.size()));
     }
-    store = &claims[0].limiter.impl_->store();
+    store = &claims[0].limiter.core_->store();
     for (const Claim& claim : claims) {
-      const LimiterCore& core = *claim.limiter.impl_;
+      const LimiterCore& core = *claim.limiter.core_;
       const BoundLimit& bound = core.bound();
       if (&core.store() != store) {
         throw std::invalid_argument("the limits '" + claims[0].limiter.limit().space() + "' and '" +
@@ -56,8 +56,8 @@ class AskedClaims {
 
   /// A request for all of them, whose timeout begins now.
   AcquireRequest acquire_request(std::chrono::nanoseconds patience) const {
-    const auto claim = [&](const Claim& c) { return c.limiter.impl_->claim(c.key, c.cost); };
-    const TimerQueue::TimePoint now = claims_[0].limiter.impl_->now();  // All have one clock.
+    const auto claim = [&](const Claim& c) { return c.limiter.core_->claim(c.key, c.cost); };
+    const TimerQueue::TimePoint now = claims_[0].limiter.core_->now();  // All have one clock.
     AcquireRequest request(claim(claims_[0]), TimerQueue::later(now, patience));
     for (const Claim& other : claims_.subspan(1)) request.claims.push_back(claim(other));
     return request;
@@ -65,7 +65,7 @@ class AskedClaims {
 
   /// Takes from all or none: one reservation for each claim.
   std::vector<Reservation> reserve(std::chrono::nanoseconds patience) {
-    const BeforeAsking before = claims_[0].limiter.impl_->before_asking();
+    const BeforeAsking before = claims_[0].limiter.core_->before_asking();
     const std::size_t own = claims_.size() > 1 ? 1 : 0;  // Before the decisions of its parts.
     std::vector<std::vector<Decision>> parts;
     for (Request& request : requests) {
@@ -81,7 +81,7 @@ class AskedClaims {
       // A full store that admits has recorded those claims that found room.
       const Source giver = whole.source == Source::kFull ? decision.source : whole.source;
       all.push_back(
-          claim.limiter.impl_->reservation(whole, {decision, requests[i].parts.subspan(own)},
+          claim.limiter.core_->reservation(whole, {decision, requests[i].parts.subspan(own)},
                                            *bounds[i], claim.key, claim.cost, giver, before));
     }
     return all;

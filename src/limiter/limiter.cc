@@ -12,7 +12,9 @@
 #include "algorithms/counted_for.h"
 #include "algorithms/judge_parts.h"
 #include "algorithms/limit_definition.h"
+#include "core/safe_text.h"
 #include "limiter/limiter_core.h"
+#include "sluice/store.h"
 #include "waiting/wait_queues.h"
 #include "waiting/waiting_callers.h"
 
@@ -56,6 +58,12 @@ void read_asks(const BoundLimit& bound, std::span<const Ask> asks, std::span<Req
   }
 }
 
+void require_reset(std::string_view key, const Decision& answer) {
+  if (answer.source == Source::kStore) return;
+  throw StoreError("the store has not confirmed the reset of the key '" + printable(key, 64) +
+                   "': it may or may not have reset it");
+}
+
 // Limiter::acquire() for a caller that may have to wait, and has not asked the store. Not inlined,
 // as the next one, for the sake of those that need not wait.
 [[gnu::noinline]] Decision ask_and_wait(const LimiterCore& core, std::string_view key,
@@ -80,85 +88,108 @@ void read_asks(const BoundLimit& bound, std::span<const Ask> asks, std::span<Req
 
 }  // namespace
 
-Limiter::Limiter(std::shared_ptr<Store> store, Limit limit)
-    : impl_(
-          std::make_shared<Impl>(std::move(store), std::move(limit), LimitBinding::Kind::kUnits)) {}
+KeyedLimiter::KeyedLimiter(std::shared_ptr<LimiterCore> core) : core_(std::move(core)) {}
 
-Limiter::~Limiter() = default;
-Limiter::Limiter(Limiter&&) noexcept = default;
-Limiter& Limiter::operator=(Limiter&&) noexcept = default;
+KeyedLimiter::~KeyedLimiter() = default;
+KeyedLimiter::KeyedLimiter(KeyedLimiter&&) noexcept = default;
+KeyedLimiter& KeyedLimiter::operator=(KeyedLimiter&&) noexcept = default;
+
+Decision KeyedLimiter::peek(std::string_view key) {
+  return core_->ask(Operation::kTake, key, 0);
+}
+
+Decision KeyedLimiter::block(std::string_view key, nanoseconds duration) {
+  return core_->ask(Operation::kBlock, key, duration.count());
+}
+
+void KeyedLimiter::reset(std::string_view key) {
+  require_reset(key, core_->ask(Operation::kReset, key, 1));
+}
+
+void KeyedLimiter::set_limit(Limit limit) {
+  core_->binding()->set_limit(std::move(limit));
+  // Those that wait ask again by the new limit.
+  core_->queues().callers().wake_all(*core_->binding());
+  core_->queues().limit_replaced();
+}
+
+const Limit& KeyedLimiter::limit() const {
+  return core_->bound().limit;
+}
+
+void KeyedLimiter::async_peek(std::string_view key, DecisionCallback callback) {
+  core_->async_ask(Operation::kTake, key, 0, std::move(callback));
+}
+
+void KeyedLimiter::async_block(std::string_view key, nanoseconds duration,
+                               DecisionCallback callback) {
+  core_->async_ask(Operation::kBlock, key, duration.count(), std::move(callback));
+}
+
+void KeyedLimiter::async_reset(std::string_view key, DoneCallback callback) {
+  core_->async_ask(Operation::kReset, key, 1,
+                   [key = std::string(key), callback = std::move(callback)](
+                       const Decision& answer, std::exception_ptr error) {
+                     if (!error) error = error_in([&] { require_reset(key, answer); });
+                     callback(std::move(error));
+                   });
+}
+
+Limiter::Limiter(std::shared_ptr<Store> store, Limit limit)
+    : KeyedLimiter(std::make_shared<LimiterCore>(std::move(store), std::move(limit),
+                                                 LimitBinding::Kind::kUnits)) {}
 
 Decision Limiter::check(std::string_view key, std::int64_t cost) {
-  return impl_->store().decide_one(to_take(impl_->bound(), key, cost));
+  return core_->store().decide_one(to_take(core_->bound(), key, cost));
 }
 
 Decision Limiter::check_parts(std::string_view key, std::int64_t cost, std::span<Decision> parts) {
-  return impl_->store().decide_one(to_take_parts(impl_->bound(), key, cost, parts));
+  return core_->store().decide_one(to_take_parts(core_->bound(), key, cost, parts));
 }
 
 void Limiter::check(std::span<const Ask> asks, std::span<Decision> decisions) {
   require_room(decisions.size(), asks.size());
   boost::container::small_vector<Request, kUsualBatch> requests(asks.size());
-  read_asks(impl_->bound(), asks, requests);
+  read_asks(core_->bound(), asks, requests);
   if (requests.empty()) return;
-  impl_->store().decide(requests, kStoreTime, decisions);
+  core_->store().decide(requests, kStoreTime, decisions);
 }
 
 Reservation Limiter::reserve(std::string_view key, std::int64_t cost, nanoseconds patience) {
-  const BeforeAsking before = impl_->before_asking();
-  const BoundLimit& bound = impl_->bound();
+  const BeforeAsking before = core_->before_asking();
+  const BoundLimit& bound = core_->bound();
   Request request = to_reserve(bound, key, cost, patience);
   PartDecisions parts;
   want_parts(request, parts);
-  const Decision decision = impl_->ask(request);
-  return impl_->reservation(decision, {decision, request.parts}, bound, key, cost, decision.source,
+  const Decision decision = core_->ask(request);
+  return core_->reservation(decision, {decision, request.parts}, bound, key, cost, decision.source,
                             before);
 }
 
-Decision Limiter::peek(std::string_view key) {
-  return impl_->ask(Operation::kTake, key, 0);
-}
-
 Decision Limiter::refund(std::string_view key, std::int64_t units) {
-  return impl_->ask(Operation::kRefund, key, units);
+  return core_->ask(Operation::kRefund, key, units);
 }
 
 Decision Limiter::charge(std::string_view key, std::int64_t units) {
-  return impl_->ask(Operation::kCharge, key, units);
+  return core_->ask(Operation::kCharge, key, units);
 }
 
 Decision Limiter::take_up_to(std::string_view key, std::int64_t units) {
-  return impl_->ask(Operation::kTakeUpTo, key, units);
-}
-
-Decision Limiter::block(std::string_view key, nanoseconds duration) {
-  return impl_->ask(Operation::kBlock, key, duration.count());
-}
-
-void Limiter::reset(std::string_view key) {
-  impl_->reset(key);
-}
-
-void Limiter::set_limit(Limit limit) {
-  impl_->set_limit(std::move(limit));
-}
-
-const Limit& Limiter::limit() const {
-  return impl_->bound().limit;
+  return core_->ask(Operation::kTakeUpTo, key, units);
 }
 
 void Limiter::async_check(std::string_view key, std::int64_t cost, DecisionCallback callback) {
-  impl_->async_ask(Operation::kTake, key, cost, std::move(callback));
+  core_->async_ask(Operation::kTake, key, cost, std::move(callback));
 }
 
 void Limiter::async_check_parts(std::string_view key, std::int64_t cost, PartsCallback callback) {
-  const BoundLimit* const bound = &impl_->bound();
+  const BoundLimit* const bound = &core_->bound();
   std::vector<Decision> sizes(bound->limit.definition().parts.size());
   Request request;
   if (auto error = error_in([&] { request = to_take_parts(*bound, key, cost, sizes); })) {
     return callback({}, {}, std::move(error));
   }
-  submit_requests(impl_->store(), {&bound, 1}, {&request, 1}, Batch::Mode::kEach,
+  submit_requests(core_->store(), {&bound, 1}, {&request, 1}, Batch::Mode::kEach,
                   [callback = std::move(callback)](const Batch* batch, std::exception_ptr error) {
                     if (error) return callback({}, {}, std::move(error));
                     const auto parts = batch->requests()[0].parts;
@@ -166,38 +197,26 @@ void Limiter::async_check_parts(std::string_view key, std::int64_t cost, PartsCa
                   });
 }
 
-void Limiter::async_peek(std::string_view key, DecisionCallback callback) {
-  impl_->async_ask(Operation::kTake, key, 0, std::move(callback));
-}
-
 void Limiter::async_refund(std::string_view key, std::int64_t units, DecisionCallback callback) {
-  impl_->async_ask(Operation::kRefund, key, units, std::move(callback));
+  core_->async_ask(Operation::kRefund, key, units, std::move(callback));
 }
 
 void Limiter::async_charge(std::string_view key, std::int64_t units, DecisionCallback callback) {
-  impl_->async_ask(Operation::kCharge, key, units, std::move(callback));
+  core_->async_ask(Operation::kCharge, key, units, std::move(callback));
 }
 
 void Limiter::async_take_up_to(std::string_view key, std::int64_t units,
                                DecisionCallback callback) {
-  impl_->async_ask(Operation::kTakeUpTo, key, units, std::move(callback));
-}
-
-void Limiter::async_block(std::string_view key, nanoseconds duration, DecisionCallback callback) {
-  impl_->async_ask(Operation::kBlock, key, duration.count(), std::move(callback));
-}
-
-void Limiter::async_reset(std::string_view key, DoneCallback callback) {
-  impl_->async_reset(key, std::move(callback));
+  core_->async_ask(Operation::kTakeUpTo, key, units, std::move(callback));
 }
 
 void Limiter::async_check(std::span<const Ask> asks, BatchCallback callback) {
-  const BoundLimit& bound = impl_->bound();
+  const BoundLimit& bound = core_->bound();
   std::vector<Request> requests(asks.size());
   auto error = error_in([&] { read_asks(bound, asks, requests); });
   if (error || requests.empty()) return callback({}, std::move(error));
   const BoundLimit* const about = &bound;
-  submit_requests(impl_->store(), {&about, 1}, requests, Batch::Mode::kEach,
+  submit_requests(core_->store(), {&about, 1}, requests, Batch::Mode::kEach,
                   [callback = std::move(callback)](const Batch* batch, std::exception_ptr unasked) {
                     std::vector<Decision> decisions;
                     if (batch != nullptr) {
@@ -209,21 +228,21 @@ void Limiter::async_check(std::span<const Ask> asks, BatchCallback callback) {
 
 void Limiter::async_reserve(std::string_view key, std::int64_t cost, nanoseconds patience,
                             ReservationCallback callback) {
-  const BeforeAsking before = impl_->before_asking();
-  const BoundLimit* const bound = &impl_->bound();
+  const BeforeAsking before = core_->before_asking();
+  const BoundLimit* const bound = &core_->bound();
   Request request;
   if (auto error = error_in([&] { request = to_reserve(*bound, key, cost, patience); })) {
     return callback({}, std::move(error));
   }
   PartDecisions sizes;
   want_parts(request, sizes);
-  submit_requests(impl_->store(), {&bound, 1}, {&request, 1}, Batch::Mode::kEach,
-                  [impl = impl_, bound, key = std::string(key), cost, before,
+  submit_requests(core_->store(), {&bound, 1}, {&request, 1}, Batch::Mode::kEach,
+                  [core = core_, bound, key = std::string(key), cost, before,
                    callback = std::move(callback)](const Batch* batch, std::exception_ptr error) {
                     if (error) return callback({}, std::move(error));
                     const Decision& decision = batch->decisions()[0];
                     const CountedFor counted_for(decision, batch->requests()[0].parts);
-                    callback(impl->reservation(decision, counted_for, *bound, key, cost,
+                    callback(core->reservation(decision, counted_for, *bound, key, cost,
                                                decision.source, before),
                              nullptr);
                   });
@@ -236,23 +255,23 @@ Decision Limiter::acquire(std::string_view key, std::int64_t cost, nanoseconds p
   // Before bound(): if set_limit() replaces that limit, the count has changed, and a caller that
   // then waits for reserved units asks again under the new limit.
   const std::uint64_t wakings = WaitingCallers::wakings();
-  const BoundLimit& bound = impl_->bound();
+  const BoundLimit& bound = core_->bound();
   const Request request = to_reserve(bound, key, cost, patience);
   if (stop.stop_requested() || CountedFor::parts_of(*request.limit) > 0 ||
-      (cost > 0 && !impl_->queues().is_empty(key, bound.limit))) {
-    return ask_and_wait(*impl_, key, cost, patience, stop);
+      (cost > 0 && !core_->queues().is_empty(key, bound.limit))) {
+    return ask_and_wait(*core_, key, cost, patience, stop);
   }
-  const Decision decision = impl_->store().decide_one(request);
+  const Decision decision = core_->store().decide_one(request);
   if (decision.allowed && decision.delay == nanoseconds(0)) [[likely]]
     return decision;
-  return wait_after(decision, *impl_, bound, wakings, key, cost, patience, stop);
+  return wait_after(decision, *core_, bound, wakings, key, cost, patience, stop);
 }
 
 void Limiter::async_acquire(std::string_view key, std::int64_t cost, nanoseconds patience,
                             DecisionCallback callback, std::stop_token stop) {
-  auto error = error_in([&] { to_reserve(impl_->bound(), key, cost, patience); });
+  auto error = error_in([&] { to_reserve(core_->bound(), key, cost, patience); });
   if (error) return callback({}, std::move(error));
-  WaitQueues::acquire({impl_->claim(key, cost), TimerQueue::later(impl_->now(), patience)}, stop,
+  WaitQueues::acquire({core_->claim(key, cost), TimerQueue::later(core_->now(), patience)}, stop,
                       [callback = std::move(callback)](const AcquireOutcome& outcome) {
                         callback(outcome.decision, outcome.error);
                       });

@@ -4,7 +4,6 @@
 #include <cassert>
 
 #include "core/instant.h"
-#include "core/safe_text.h"
 #include "sluice/store.h"
 
 namespace sluice {
@@ -77,12 +76,6 @@ void wake(WaitQueues& queues, const Request& request, std::uint64_t begun, const
   queues.released(request.key);
 }
 
-void require_reset(std::string_view key, const Decision& answer) {
-  if (answer.source == Source::kStore) return;
-  throw StoreError("the store has not confirmed the reset of the key '" + printable(key, 64) +
-                   "': it may or may not have reset it");
-}
-
 // What decide() would have thrown.
 std::exception_ptr error_of_batch(const Batch& batch) {
   const auto is_lost = [](const Decision& one) { return one.source == Source::kUnavailable; };
@@ -141,24 +134,14 @@ void LimiterCore::async_ask(Operation operation, std::string_view key, std::int6
   async_ask(bound, request, std::move(callback));
 }
 
-void LimiterCore::reset(std::string_view key) const {
-  require_reset(key, ask(Operation::kReset, key, 1));
-}
-
-void LimiterCore::async_reset(std::string_view key, DoneCallback callback) const {
-  async_ask(Operation::kReset, key, 1,
-            [key = std::string(key), callback = std::move(callback)](const Decision& answer,
-                                                                     std::exception_ptr error) {
-              if (!error) error = error_in([&] { require_reset(key, answer); });
-              callback(std::move(error));
-            });
-}
-
-void LimiterCore::set_limit(Limit limit) {
-  binding_->set_limit(std::move(limit));
-  // Those that wait ask again by the new limit.
-  queues_->callers().wake_all(*binding_);
-  queues_->limit_replaced();
+Reservation LimiterCore::reservation(const Decision& decision, const CountedFor& counted_for,
+                                     const BoundLimit& bound, std::string_view key,
+                                     std::int64_t cost, Source giver,
+                                     const BeforeAsking& before) const {
+  if (!decision.allowed) return {decision, nullptr};
+  const std::int64_t units = giver == Source::kFull ? 0 : cost;
+  return {decision, std::make_unique<Reservation::Impl>(Reservation::Impl{
+                        *this, bound, std::string(key), units, giver, before, counted_for})};
 }
 
 void submit_requests(Store& store, std::span<const BoundLimit* const> bounds,

@@ -66,9 +66,15 @@ inline Request to_take(const BoundLimit& bound, std::string_view key, std::int64
   return request;
 }
 
-/// The common part of Limiter and ConcurrencyLimiter: a limit in a store, the queues of waiting
-/// callers, and the operations that both offer. Requests under way hold shares of the binding and
-/// the queues, so that the limiter may be destroyed meanwhile. Thread-safe.
+/// What is noted before the store is asked for units.
+struct BeforeAsking {
+  std::uint64_t wakings = 0;  ///< WaitingCallers::wakings()
+  TimerQueue::TimePoint at;
+};
+
+/// What a Limiter or ConcurrencyLimiter works with: a limit in a store, and the queues of waiting
+/// callers. Requests under way hold shares of the binding and the queues, so that the limiter may
+/// be destroyed meanwhile. Thread-safe.
 class LimiterCore {
  public:
   LimiterCore(std::shared_ptr<Store> store, Limit limit, LimitBinding::Kind kind)
@@ -106,10 +112,12 @@ class LimiterCore {
   void async_ask(Operation operation, std::string_view key, std::int64_t number,
                  DecisionCallback callback) const;
 
-  // As those of Limiter.
-  void reset(std::string_view key) const;
-  void async_reset(std::string_view key, DoneCallback callback) const;
-  void set_limit(Limit limit);
+  /// Called before the store is asked for what is to be a reservation().
+  BeforeAsking before_asking() const { return {WaitingCallers::wakings(), now()}; }
+  /// Of units for which `bound` was asked, and which `giver` has granted if the decision allows.
+  Reservation reservation(const Decision& decision, const CountedFor& counted_for,
+                          const BoundLimit& bound, std::string_view key, std::int64_t cost,
+                          Source giver, const BeforeAsking& before) const;
 
  private:
   const std::shared_ptr<LimitBinding> binding_;
@@ -124,12 +132,6 @@ using AnsweredBatch = std::function<void(const Batch*, std::exception_ptr)>;
 /// them all or nothing.
 void submit_requests(Store& store, std::span<const BoundLimit* const> bounds,
                      std::span<const Request> requests, Batch::Mode mode, AnsweredBatch answered);
-
-/// What is noted before the store is asked for units.
-struct BeforeAsking {
-  std::uint64_t wakings = 0;  ///< WaitingCallers::wakings()
-  TimerQueue::TimePoint at;
-};
 
 /// Units that were taken, their limit, who gave them, and for how long they count.
 struct Reservation::Impl final {
@@ -147,25 +149,6 @@ struct Reservation::Impl final {
   Source giver;
   BeforeAsking before;
   CountedFor counted_for;
-};
-
-/// What a Limiter consists of.
-class Limiter::Impl final : public LimiterCore {
- public:
-  using LimiterCore::LimiterCore;
-
-  /// Called before the store is asked for what is to be a reservation().
-  BeforeAsking before_asking() const { return {WaitingCallers::wakings(), now()}; }
-
-  /// Of units for which `bound` was asked, and which `giver` has granted if the decision allows.
-  Reservation reservation(const Decision& decision, const CountedFor& counted_for,
-                          const BoundLimit& bound, std::string_view key, std::int64_t cost,
-                          Source giver, const BeforeAsking& before) const {
-    if (!decision.allowed) return {decision, nullptr};
-    const std::int64_t units = giver == Source::kFull ? 0 : cost;
-    return {decision, std::make_unique<Reservation::Impl>(Reservation::Impl{
-                          *this, bound, std::string(key), units, giver, before, counted_for})};
-  }
 };
 
 }  // namespace sluice
