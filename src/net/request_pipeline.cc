@@ -7,7 +7,6 @@
 #include <cassert>
 #include <cstdint>
 #include <exception>
-#include <random>
 #include <utility>
 
 #include "net/backoff.h"
@@ -40,7 +39,8 @@ class CoroutinePipeline final : public RequestPipeline,
         executor_(context.asio()->get_executor()),
         stream_(std::make_shared<ClientStream>(context, options_.endpoint,
                                                options_.look_up ? options_.look_up : look_up_host)),
-        backoff_({.least = options_.least_pause, .most = options_.most_pause}),
+        silent_(server_ + " has not answered for a while"),
+        backoff_(options_.least_pause, options_.most_pause),
         timer_(context, [this] { on_time(); }),
         silence_(context, [this] { on_silence(); }),
         work_(context),
@@ -53,13 +53,10 @@ class CoroutinePipeline final : public RequestPipeline,
   void flush() override;
   void reconnect(std::string_view why) override;
   bool is_up() const override { return phase_ == Phase::kUp && !failure_; }
+  bool is_broken() const override { return !broken_.empty(); }
+  std::string_view why_not(Clock::time_point all_read_at) const override;
   std::optional<Clock::time_point> waiting_since() const override {
     return queue_ ? queue_->waiting_since() : std::nullopt;
-  }
-  // What arrived together with the last reply may have left the socket: TLS hands over one record
-  // at a time.
-  bool has_unread() const override {
-    return stream_->has_unread() || Clock::now() < answered_at_ + kLookAgain;
   }
   void end();
 
@@ -69,8 +66,8 @@ class CoroutinePipeline final : public RequestPipeline,
   /// Why the connection, or the attempt at one, is given up.
   struct Failure {
     std::string why;
-    bool must_pause = false;  // The server must not be used: connect again only after a pause.
-    bool has_ended = false;   // The server has ended the connection.
+    bool is_loss = false;    // The connection has ended by itself: the server may be usable.
+    bool has_ended = false;  // The server has ended it, in order.
   };
 
   IoTask<void> run(std::shared_ptr<CoroutinePipeline> self);
@@ -85,7 +82,7 @@ class CoroutinePipeline final : public RequestPipeline,
   void on_silence();
   std::optional<Clock::time_point> silent_since() const;
   void fail(Failure failure);
-  Clock::duration give_up();
+  std::chrono::nanoseconds give_up();
   void lose_all(std::string_view why, bool all_sent);
 
   const PipelineOptions options_;
@@ -93,8 +90,10 @@ class CoroutinePipeline final : public RequestPipeline,
   const std::string server_;
   const IoExecutor executor_;
   const std::shared_ptr<ClientStream> stream_;
+  const std::string silent_;
   Backoff backoff_;
-  std::mt19937 random_{std::random_device{}()};  // All values of 32 bits.
+  bool in_trouble_ = false;  // A failure that no lasting connection has followed.
+  std::string broken_;       // Why the breaker is open; empty: it is closed.
 
   Phase phase_ = Phase::kNew;
   IoTimer timer_;    // At the end of the time for an attempt, or of a pause.
@@ -162,6 +161,7 @@ IoTask<void> CoroutinePipeline::receive() {
       const std::string reason = ClientStream::reason_of(error);
       fail({.why = reason.empty() ? server_ + " closed the connection"
                                   : "the connection to " + server_ + " failed: " + reason,
+            .is_loss = true,
             .has_ended = reason.empty()});
     }
     take_commands();  // Replies have made room for them.
@@ -210,7 +210,7 @@ void CoroutinePipeline::answer(std::string_view reply) {
     return;
   }
   if (std::optional<std::string> refusal = user_.on_handshake_reply(handshake_answered_, reply)) {
-    return fail({.why = std::move(*refusal), .must_pause = true});
+    return fail({.why = std::move(*refusal)});
   }
   if (++handshake_answered_ == handshake_replies_) on_handshake_done();
 }
@@ -219,6 +219,7 @@ void CoroutinePipeline::on_handshake_done() {
   phase_ = Phase::kUp;
   timer_.cancel();
   up_since_ = Clock::now();
+  broken_.clear();
   user_.on_up();
   take_commands();
 }
@@ -267,7 +268,6 @@ std::optional<IoContext::Clock::time_point> CoroutinePipeline::silent_since() co
 /// Of the records that arrive together over TLS, each is handed over by an event of its own, and
 /// the socket is empty meanwhile. A read that is ready runs before the next event of a timer. So if
 /// a command was answered since the last look, it looks again: those records are read by then.
-/// (has_unread() allows 1 ms for that, which a thread that is held up may exceed.)
 void CoroutinePipeline::on_silence() {
   const Clock::time_point now = Clock::now();
   const Clock::time_point looked_at = std::exchange(looked_at_, now);
@@ -284,9 +284,15 @@ void CoroutinePipeline::on_silence() {
   }
 }
 
+std::string_view CoroutinePipeline::why_not(Clock::time_point all_read_at) const {
+  const auto since = waiting_since();
+  const bool is_silent = since && all_read_at - std::max(*since, answered_at_) > options_.patience;
+  return is_silent ? silent_ : broken_;
+}
+
 void CoroutinePipeline::reconnect(std::string_view why) {
   if (phase_ != Phase::kConnecting && phase_ != Phase::kHandshake && phase_ != Phase::kUp) return;
-  fail({.why = std::string(why), .must_pause = true});
+  fail({.why = std::string(why)});
 }
 
 /// Makes serve() or connect() end, so that run() gives the connection up. Only the first failure
@@ -302,26 +308,27 @@ void CoroutinePipeline::fail(Failure failure) {
 }
 
 /// Returns how long to wait before the next attempt.
-IoContext::Clock::duration CoroutinePipeline::give_up() {
+std::chrono::nanoseconds CoroutinePipeline::give_up() {
   const Failure failure = *std::exchange(failure_, std::nullopt);
-  const bool was_up = phase_ == Phase::kUp;
-  const bool in_handshake = phase_ == Phase::kHandshake;
-  // Not the time since the oldest unanswered command was sent: the server may answer handshakes
+  const Phase before = std::exchange(phase_, Phase::kBackoff);
+  const bool was_up = before == Phase::kUp;
+  // Without the time since the oldest unanswered command was sent: the server may answer handshakes
   // only.
-  const Clock::duration up_for =
-      was_up ? silent_since().value_or(Clock::now()) - up_since_ : Clock::duration(0);
-  phase_ = Phase::kBackoff;
+  if (was_up && silent_since().value_or(Clock::now()) - up_since_ >= options_.most_pause) {
+    in_trouble_ = false;
+    backoff_.reset();
+  }
+  const bool is_first = !std::exchange(in_trouble_, true);
+  const bool at_once = was_up && failure.is_loss && is_first;
+  if (!at_once) broken_ = failure.why;
+  // While it was connecting, connect() has passed over the address itself.
+  if (!at_once && before != Phase::kConnecting) stream_->pass_over_address();
   silence_.cancel();
   work_.set(true);
-  // While it was connecting, connect() has passed over the address itself.
-  if (failure.must_pause || in_handshake) stream_->pass_over_address();
   lose_all(failure.why, false);
   queue_.reset();
-  user_.on_down(failure.why);
-  backoff_.forget_if_lasting(up_for);
-  const auto random = static_cast<std::uint32_t>(random_());
-  return was_up && !failure.must_pause ? backoff_.after_loss(random)
-                                       : backoff_.after_failure(random);
+  user_.on_down(failure.why, is_broken());
+  return at_once ? std::chrono::nanoseconds(0) : backoff_.next();
 }
 
 void CoroutinePipeline::lose_all(std::string_view why, bool all_sent) {

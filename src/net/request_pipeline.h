@@ -38,8 +38,8 @@ class PipelineUser {
   virtual void on_up() = 0;
   /// The server cannot be reached, has not answered, or has closed the connection. Called once for
   /// each failed attempt to connect and each lost connection, after on_lost() of the commands in
-  /// flight. Another attempt follows after a pause.
-  virtual void on_down(std::string_view why) = 0;
+  /// flight. `is_broken`: see RequestPipeline::is_broken().
+  virtual void on_down(std::string_view why, bool is_broken) = 0;
 
   /// Called with each reply after the handshake. Returns true if it is a message that belongs to no
   /// command, which the user has handled. Otherwise the pipeline takes it as the reply to the
@@ -61,8 +61,10 @@ struct PipelineOptions {
   /// The pipeline gives the connection up if the oldest command in flight has been unanswered for
   /// this long, or if the server has received nothing for this long while bytes are unsent.
   std::chrono::milliseconds silence_timeout{250};
-  /// The pause before the next attempt doubles from least_pause to most_pause, less a random part
-  /// of up to a half: see Backoff. There is no pause when a connection is lost for the first time.
+  /// After this long, RequestPipeline::why_not() calls the server silent.
+  std::chrono::milliseconds patience{250};
+  /// The pauses before attempts: see Backoff. There is none if a connection has ended by itself
+  /// that was up for most_pause, or was the first.
   std::chrono::milliseconds least_pause{10};
   std::chrono::milliseconds most_pause{250};
   /// The pipeline closes the connection if a reply is longer.
@@ -76,7 +78,11 @@ struct PipelineOptions {
 /// than max_in_flight are in flight, and gives each reply to the oldest command.
 ///
 /// "To give up" a connection means: to close it (to reset it, if commands are in flight), to call
-/// on_lost() of these commands and on_down(), and to connect again after a pause.
+/// on_lost() of these commands and on_down(), and to connect again after a pause, to the next
+/// address of the host. After some losses there is no pause: see PipelineOptions::most_pause.
+///
+/// It is a circuit breaker as well. The breaker is open (is_broken()) from the beginning of a pause
+/// until the handshake of a new connection is answered.
 ///
 /// Used only by the thread that runs the context. IoContext::has_work() is true because of it
 /// unless the connection is up and idle.
@@ -95,17 +101,21 @@ class RequestPipeline {
   /// Tells the pipeline that next_command() may have a command to send.
   virtual void flush() = 0;
 
-  /// Gives the connection, or the attempt to connect, up, and connects again after a pause, to the
-  /// next address of the host. Called when the server must not be used now. `why` is a sentence
-  /// that names the server. Does nothing during a pause.
+  /// Gives the connection, or the attempt to connect, up. Called when the server must not be used
+  /// now. `why` is a sentence that names the server. Does nothing during a pause.
   virtual void reconnect(std::string_view why) = 0;
 
   virtual bool is_up() const = 0;
+  /// The breaker is open: a command should fail now rather than wait for the connection.
+  virtual bool is_broken() const = 0;
+  /// Why a command should fail now: one sentence, valid until the context runs; empty if it may be
+  /// given to the pipeline, or wait for the connection. It should fail if the breaker is open, and
+  /// if the oldest command in flight was unanswered, and no other was answered, for
+  /// PipelineOptions::patience before `all_read_at`. That is when all that had arrived was read:
+  /// of the time since then it is not known whether this process is late, or the server.
+  virtual std::string_view why_not(IoContext::Clock::time_point all_read_at) const = 0;
   /// When the oldest command in flight was sent; nothing if there is none.
   virtual std::optional<IoContext::Clock::time_point> waiting_since() const = 0;
-  /// Whether bytes have arrived that were not received yet, or may have: for 1 ms after a reply.
-  /// Then this process is late, not the server.
-  virtual bool has_unread() const = 0;
 
  protected:
   ~RequestPipeline() = default;

@@ -36,6 +36,17 @@ class RequestPipelineTest : public RequestPipelineFixture {
     user_.handshake_text = text;
     user_.handshake_count = replies;
   }
+  // Of each loss and failure so far: whether the breaker is open after it.
+  std::vector<bool> broken() {
+    std::vector<bool> copy;
+    board_.change([&] { copy = user_.broken; });
+    return copy;
+  }
+  std::string why_not(IoContext::Clock::time_point all_read_at = IoContext::Clock::now()) {
+    std::string why;
+    on_thread([&] { why = pipeline_->why_not(all_read_at); });
+    return why;
+  }
   void expect_answer(TestCommand& asked, Peer& peer) {
     peer.send("yes\n");
     ASSERT_TRUE(asked.await_end());
@@ -126,6 +137,7 @@ TEST_F(RequestPipelineTest, GarbageEndsTheConnection) {
   EXPECT_EQ(peer.line(), "");
   server_.accept();
   EXPECT_TRUE(await_up(2));
+  EXPECT_THAT(broken(), ElementsAre(true));
 }
 
 TEST_F(RequestPipelineTest, AReplyToNoCommandEndsTheConnection) {
@@ -155,6 +167,27 @@ TEST_F(RequestPipelineTest, SilenceEndsTheConnection) {
   EXPECT_TRUE(peer.ends_in_reset());
   Peer next = server_.accept();
   ASSERT_TRUE(await_up(2));
+  EXPECT_THAT(broken(), ElementsAre(true));
+}
+
+TEST_F(RequestPipelineTest, AServerIsSilentIfNothingHasComeForLong) {
+  PipelineOptions options = patient();
+  options.patience = milliseconds(20);
+  const auto more = options.patience + std::chrono::nanoseconds(1);
+  Peer peer = connect(options);
+  EXPECT_EQ(why_not(), "");
+  const auto oldest = [&] {
+    IoContext::Clock::time_point since;
+    on_thread([&] { since = pipeline_->waiting_since().value(); });
+    return since;
+  };
+  TestCommand& first = ask_on(peer);
+  EXPECT_EQ(why_not(oldest() + options.patience), "");
+  EXPECT_EQ(why_not(oldest() + more), server_.endpoint().text() + " has not answered for a while");
+  ask_on(peer);
+  peer.send("yes\n");
+  ASSERT_TRUE(first.await_end());
+  EXPECT_EQ(why_not(oldest() + more), "");
 }
 
 TEST_F(RequestPipelineTest, OnlyTheLastReplyToACommandCountsAndSomeHaveNone) {
@@ -355,6 +388,7 @@ TEST_F(RequestPipelineTest, CallbacksMayFlushAndReconnect) {
   EXPECT_EQ(second.why, "first has had enough");
   EXPECT_EQ(server_.accept().line(), "third\n");
   EXPECT_EQ(downs().at(0), "first has had enough");
+  EXPECT_THAT(broken(), ElementsAre(true));
 }
 
 TEST_F(RequestPipelineTest, ARefusedHandshakeIsTriedAgain) {
@@ -370,6 +404,7 @@ TEST_F(RequestPipelineTest, ARefusedHandshakeIsTriedAgain) {
   peer.send("+right\n");
   EXPECT_TRUE(await_up());
   EXPECT_THAT(downs(), ElementsAre("the server says -wrong\n", "the server says -wrong\n"));
+  EXPECT_THAT(broken(), ElementsAre(true, true));
 }
 
 TEST_F(RequestPipelineTest, ALostConnectionIsRenewedAtOnce) {
@@ -392,6 +427,45 @@ TEST_F(RequestPipelineTest, ALostConnectionIsRenewedAtOnce) {
   peer = server_.accept();
   ASSERT_TRUE(await_up(2));
   EXPECT_THAT(downs(), ElementsAre(lost.why));
+  EXPECT_THAT(broken(), ElementsAre(false));
+}
+
+TEST_F(RequestPipelineTest, AServerThatEndsEachConnectionIsNotWaitedFor) {
+  shake_hands_by("hello\n");
+  PipelineOptions options = patient();
+  options.most_pause = kNever;  // No connection lasts so long.
+  open(options);
+  const auto accept = [&] {
+    Peer peer = server_.accept();
+    EXPECT_EQ(peer.line(), "hello\n");
+    return peer;
+  };
+  for (const std::size_t times : {1, 2}) {
+    Peer peer = accept();
+    peer.send("+hello\n");
+    ASSERT_TRUE(await_up(times));
+    peer.close();
+    ASSERT_TRUE(await_downs(times));
+  }
+  Peer peer = accept();
+  EXPECT_EQ(why_not(), downs().at(1));
+  peer.send("+hello\n");
+  ASSERT_TRUE(await_up(3));
+  EXPECT_EQ(why_not(), "");
+  EXPECT_THAT(broken(), ElementsAre(false, true));
+}
+
+TEST_F(RequestPipelineTest, EarlierLossesOfAConnectionThatLastsAreForgotten) {
+  PipelineOptions options = patient();
+  options.least_pause = options.most_pause = milliseconds(0);  // Each lasts for long enough.
+  open(options);
+  for (const std::size_t times : {1, 2, 3}) {
+    Peer peer = server_.accept();
+    ASSERT_TRUE(await_up(times));
+    peer.close();
+    ASSERT_TRUE(await_downs(times));
+  }
+  EXPECT_THAT(broken(), ElementsAre(false, false, false));
 }
 
 TEST_F(RequestPipelineTest, RefusedConnectionsAreTriedEverMoreSeldom) {

@@ -133,10 +133,11 @@ class LineUser final : public PipelineUser {
   void on_up() override {
     board_.change([&] { ++ups; });
   }
-  void on_down(std::string_view why) override {
+  void on_down(std::string_view why, bool is_broken) override {
     if (when_down) when_down();
     board_.change([&] {
       downs.emplace_back(why);
+      broken.push_back(is_broken);
       down_at.push_back(std::chrono::steady_clock::now());
     });
   }
@@ -155,6 +156,7 @@ class LineUser final : public PipelineUser {
   std::vector<std::string> handshaken;
   std::size_t ups = 0;
   std::vector<std::string> downs;
+  std::vector<bool> broken;  // With each of them.
   std::vector<std::chrono::steady_clock::time_point> down_at;
   std::vector<std::string> pushes;
 

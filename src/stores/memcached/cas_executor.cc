@@ -29,7 +29,7 @@ CasExecutor::CasExecutor(const MemcachedOptions& options, RemoteWorker& worker)
     : options_(options), worker_(worker), ring_(options.servers) {
   for (const auto& server : options.servers) {
     for (std::size_t i = 0; i < options.connections; ++i) {
-      connections_.push_back(std::make_unique<Connection>(worker, server, options.deadline, *this));
+      connections_.push_back(std::make_unique<Connection>(worker, server, *this));
     }
   }
   // A rehash later would delay all callers.
@@ -48,7 +48,7 @@ void CasExecutor::route(PendingRequest& pending) {
   const auto found = keys_.find(name_);
   const bool is_known = found != keys_.end();
   Connection& connection = is_known ? found->second.connection : connection_of(name_);
-  const std::string_view why = connection.why_not(worker_.routed_at());
+  const std::string_view why = connection.why_not();
   if (!why.empty()) return worker_.fail(pending, why);
   const bool joins = is_known && found->second.under_way;
   if (!joins && under_way_ >= kMaxUnderWay) {
@@ -67,7 +67,7 @@ void CasExecutor::flush() {
 }
 
 // A judged request waits for the write: its decision is kept until then.
-std::string_view CasExecutor::expire(PendingRequest& pending) {
+std::string CasExecutor::expire(PendingRequest& pending) {
   const KeyEntry& key = *static_cast<const KeyEntry*>(pending.holder);
   pending.may_be_executed = awaits_write(pending);
   pending.is_late = pending.may_be_executed ||
@@ -80,11 +80,10 @@ std::string_view CasExecutor::expire(PendingRequest& pending) {
   } else if (!pending.is_late) {
     pending.unlink();
   }
-  late_ = key.connection.late_error();
-  if (key.losses > 0) {
-    late_ += ": others changed '" + *key.name + "' first, " + std::to_string(key.losses) + " times";
-  }
-  return late_;
+  const std::string late = worker_.late_error(key.connection.name());
+  if (key.losses == 0) return late;
+  return late + ": others changed '" + *key.name + "' first, " + std::to_string(key.losses) +
+         " times";
 }
 
 void CasExecutor::abandon(PendingRequest& pending) {
@@ -309,11 +308,13 @@ void CasExecutor::on_lost(KeyEntry& key, Loss loss, std::string_view why) {
   }
   judge_again(key);
   fail_late(key.waiting);
-  if (key.connection.is_broken()) {
-    fail(key.waiting, why);
-    return end_round(key);
-  }
   next_round(key);
+}
+
+void CasExecutor::on_broken(KeyEntry& key, std::string_view why) {
+  judge_again(key);
+  fail(key.waiting, why);
+  end_round(key);
 }
 
 void CasExecutor::answer(RequestList& judged, Connection::Clock::time_point arrived) {

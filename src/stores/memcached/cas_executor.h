@@ -52,7 +52,7 @@ class CasExecutor final : public Router, public KeyListener {
 
   void route(PendingRequest& pending) override;
   void flush() override;
-  std::string_view expire(PendingRequest& pending) override;
+  std::string expire(PendingRequest& pending) override;
   void abandon(PendingRequest& pending) override;
 
  private:
@@ -60,6 +60,7 @@ class CasExecutor final : public Router, public KeyListener {
   void on_reply(KeyEntry& key, const MetaReply& reply,
                 Connection::Clock::time_point arrived) override;
   void on_lost(KeyEntry& key, Loss loss, std::string_view why) override;
+  void on_broken(KeyEntry& key, std::string_view why) override;
 
   Connection& connection_of(std::string_view name) const;
   void begin_round(KeyEntry& key);
@@ -91,7 +92,6 @@ class CasExecutor final : public Router, public KeyListener {
   std::size_t next_bucket_ = 0;  // Where one is forgotten next, to make room.
   KeyState state_;               // Of the key that is judged.
   std::string name_;             // Of the key that is looked for.
-  std::string late_;             // What expire() returned last.
   // Destroyed first: they return the keys that they carry.
   std::vector<std::unique_ptr<Connection>> connections_;
 };

@@ -17,8 +17,9 @@ constexpr std::size_t kMaxInFlight = 4;
 // it.
 constexpr std::size_t kMostReplyBytes = Connection::kMaxCommands * ((std::size_t{1} << 20) + 1024);
 
-PipelineOptions options_of(const ServerHealth& health, const Endpoint& server) {
-  PipelineOptions options = health.pipeline_options(server, kMaxInFlight);
+PipelineOptions options_of(const RemoteWorker& worker, const Endpoint& server) {
+  PipelineOptions options = worker.pipeline_options(server);
+  options.max_in_flight = kMaxInFlight;
   options.max_reply_bytes = kMostReplyBytes;
   return options;
 }
@@ -78,22 +79,23 @@ void Connection::Call::on_reply(std::string_view reply) {
     on_lost(Loss::kMayBeExecuted, why);
     return connection.pipeline_->reconnect(why);
   }
-  const Clock::time_point arrived = connection.health_.on_reply(sent_at_);
+  const Clock::time_point arrived = Clock::now();
+  connection.worker_.monitor().on_reply(sent_at_, arrived);
   for (std::size_t i = 0; i < keys_.size(); ++i) {
     connection.listener_.on_reply(*keys_[i], replies_[i], arrived);
   }
 }
 
 void Connection::Call::on_lost(Loss loss, std::string_view why) {
-  connection_.health_.on_lost(sent_at_);
   for (KeyEntry* key : keys_) connection_.listener_.on_lost(*key, loss, why);
 }
 
-Connection::Connection(RemoteWorker& worker, const Endpoint& server,
-                       std::chrono::nanoseconds deadline, KeyListener& listener)
-    : listener_(listener),
-      health_("memcached " + server.text(), deadline, &worker.monitor()),
-      pipeline_(RequestPipeline::make(worker.context(), options_of(health_, server), *this)) {}
+Connection::Connection(RemoteWorker& worker, const Endpoint& server, KeyListener& listener)
+    : worker_(worker),
+      listener_(listener),
+      name_("memcached " + server.text()),
+      monitored_(worker.monitor()),
+      pipeline_(RequestPipeline::make(worker.context(), options_of(worker, server), *this)) {}
 
 std::unique_ptr<Command> Connection::next_command() {
   if (waiting_.empty()) return nullptr;
@@ -111,15 +113,17 @@ std::optional<std::string> Connection::on_handshake_reply(std::size_t i, std::st
 
 void Connection::on_up() {
   ++number_;
-  health_.on_up();
+  monitored_.on_up();
 }
 
 // Keys that are to be read may wait for a connection that may be back soon. A key that is lost may
 // be sent again at once, and is then not lost with the others.
-void Connection::on_down(std::string_view why) {
-  health_.on_down(why);
+void Connection::on_down(std::string_view why, bool is_broken) {
+  if (is_broken) monitored_.on_broken(why);
   for (KeyEntry* key : std::exchange(waiting_, {})) {
-    if (is_broken() || key->is_write()) {
+    if (is_broken) {
+      listener_.on_broken(*key, why);
+    } else if (key->is_write()) {
       listener_.on_lost(*key, Loss::kUnsent, why);
     } else {
       send(*key);

@@ -13,7 +13,6 @@
 #include "stores/memcached/key_entry.h"
 #include "stores/memcached/meta_protocol.h"
 #include "stores/remote/remote_worker.h"
-#include "stores/remote/server_health.h"
 
 namespace sluice::memcached {
 
@@ -25,11 +24,13 @@ class KeyListener {
   /// The key's command is about to be sent. Instead of a read, this may choose a write, having
   /// judged the waiting requests on the value that was written last.
   virtual void on_sending(KeyEntry& key) = 0;
-  /// For each key given to the connection, one of these two is called once. `why` is a sentence
+  /// For each key given to the connection, one of these three is called once. `why` is a sentence
   /// that names the server.
   virtual void on_reply(KeyEntry& key, const MetaReply& reply,
                         std::chrono::steady_clock::time_point arrived) = 0;
   virtual void on_lost(KeyEntry& key, Loss loss, std::string_view why) = 0;
+  /// It was not sent, and does not wait for another connection.
+  virtual void on_broken(KeyEntry& key, std::string_view why) = 0;
 };
 
 /// One connection to one server. Keys gather while others are under way, and are then sent as one
@@ -42,17 +43,14 @@ class Connection final : public PipelineUser {
   static constexpr std::size_t kMaxCommands = 256;
   static constexpr std::size_t kMaxBytes = std::size_t{4} << 20;
 
-  /// `deadline` is that of a decision. `worker` and `listener` outlive it. Throws as
-  /// RequestPipeline does.
-  Connection(RemoteWorker& worker, const Endpoint& server, std::chrono::nanoseconds deadline,
-             KeyListener& listener);
+  /// `worker` and `listener` outlive it. Throws as RequestPipeline does.
+  Connection(RemoteWorker& worker, const Endpoint& server, KeyListener& listener);
 
   /// Begins to connect. REQUIRES: called once.
   void start() { pipeline_->start(); }
 
   /// Why no caller should wait for this server now; empty if one may.
-  std::string_view why_not(Clock::time_point now) const { return health_.why_not(*pipeline_, now); }
-  bool is_broken() const { return health_.is_broken(); }
+  std::string_view why_not() const { return pipeline_->why_not(worker_.monitor().all_read_at()); }
 
   /// How often it has been up: the number of the connection that is up now.
   std::uint32_t number() const { return number_; }
@@ -70,9 +68,7 @@ class Connection final : public PipelineUser {
   }
 
   /// "memcached 127.0.0.1:11211".
-  const std::string& name() const { return health_.server(); }
-  /// The error of a decision that was not made in time.
-  const std::string& late_error() const { return health_.late_error(); }
+  const std::string& name() const { return name_; }
 
   std::unique_ptr<Command> next_command() override;
   std::string handshake() override { return "version\r\nmn\r\n"; }
@@ -80,13 +76,15 @@ class Connection final : public PipelineUser {
   std::optional<std::string> on_handshake_reply(std::size_t i, std::string_view reply) override;
   std::unique_ptr<Framing> make_framing() override { return std::make_unique<MetaFraming>(); }
   void on_up() override;
-  void on_down(std::string_view why) override;
+  void on_down(std::string_view why, bool is_broken) override;
 
  private:
   class Call;
 
+  RemoteWorker& worker_;
   KeyListener& listener_;
-  ServerHealth health_;
+  const std::string name_;
+  StoreMonitor::Server monitored_;
   std::deque<KeyEntry*> waiting_;
   std::uint32_t number_ = 0;
   // Destroyed first: it reports what is in flight as lost.

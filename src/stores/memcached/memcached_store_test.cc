@@ -12,8 +12,10 @@
 #include <vector>
 
 #include "net/tls_client.h"
+#include "servers/await.h"
 #include "servers/certificates.h"
 #include "servers/memcached_server.h"
+#include "sluice/health.h"
 #include "sluice/limit.h"
 #include "stores/memcached/key_state.h"
 #include "testing/error_of.h"
@@ -192,21 +194,29 @@ TEST(MemcachedStore, AReplyThatDoesNotFitGivesTheConnectionUp) {
   FakeServer server;
   MemcachedStore store({.servers = {server.endpoint()}, .deadline = 10s});
   Keys keys(store, "fixed_window 5/1h");
-  auto peek = std::async(std::launch::async, [&] { return keys.take("k", kNow, 0); });
+  const auto peek = [&] { return error_of([&] { keys.take("k", kNow, 0); }); };
   const auto answer = [&](std::string_view reply) {
     Peer peer = server.accept();
     peer.send("VERSION 1.6.38\r\nMN\r\n");  // First: it is awaited for a second only.
     EXPECT_EQ(peer.lines(2), "version\r\nmn\r\n");
+    servers::await("the connection", [&] {
+      StoreHealth health;
+      store.add_health(health);
+      return health.state == StoreHealth::State::kUp;
+    });
+    auto error = std::async(std::launch::async, peek);
     EXPECT_EQ(peer.lines(2), "mg sluice:login:k v c f O0\r\nmn\r\n");
     peer.send(reply);
-    return peer;
+    return error.get();
   };
+  const std::string error =
+      "memcached " + server.endpoint().text() + " has answered something else than what was asked";
   for (const std::string_view reply : {"MN\r\n", "EN O1\r\nMN\r\n", "EN O0\r\nEN O1\r\nMN\r\n",
                                        "HD O0\r\nMN\r\n", "ERROR\r\nERROR\r\nMN\r\n"}) {
-    EXPECT_EQ(answer(reply).line(), "") << reply;
+    EXPECT_EQ(answer(reply), error) << reply;
+    EXPECT_EQ(peek(), error) << "no caller waits for the next handshake";
   }
-  const Peer last = answer("EN O0\r\nMN\r\n");
-  EXPECT_EQ(peek.get().remaining, 5);
+  EXPECT_EQ(answer("EN O0\r\nMN\r\n"), "");
 }
 
 // The replies to one call are as long as the values of its keys.

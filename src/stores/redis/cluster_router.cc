@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <map>
-#include <random>
 #include <string>
 #include <utility>
 
@@ -16,8 +15,8 @@ using Clock = RemoteWorker::Clock;
 // While the map of slots may be wrong, the router asks for it again and again. The pauses grow as
 // long as the map stays the same: a cluster that lacks a node for hours is not asked by each of its
 // clients 20 times a second.
-constexpr Backoff::Bounds kPauses{.least = std::chrono::milliseconds(50),
-                                  .most = std::chrono::milliseconds(500)};
+constexpr std::chrono::milliseconds kLeastPause{50};
+constexpr std::chrono::milliseconds kMostPause{500};
 // How long a node without a slot is kept at least: replies may be on their way, and if a slot moves
 // there, the next key may be sent there soon.
 constexpr std::chrono::milliseconds kKeep{1'000};
@@ -63,8 +62,8 @@ class ClusterRouter final : public RedisRouter {
     if (node != nullptr) node->kept_until = Clock::time_point::max();
     slots_[error.slot] = node;
     map_is_stale_ = true;
-    pauses_ = Backoff(kPauses);
-    ask_.set_at(asked_at_ + kPauses.least);
+    pauses_.reset();
+    ask_.set_at(asked_at_ + kLeastPause);
   }
 
   void on_up(Connection& connection) override {
@@ -135,7 +134,7 @@ class ClusterRouter final : public RedisRouter {
 
   void ask_soon() {
     map_is_stale_ = true;
-    if (!asking_ && !ask_.is_set()) ask_.set(kPauses.least);
+    if (!asking_ && !ask_.is_set()) ask_.set(kLeastPause);
   }
 
   // Asks one node after the other, in the order of nodes_.
@@ -151,7 +150,7 @@ class ClusterRouter final : public RedisRouter {
     if (!up.empty()) return ask(next != up.end() ? **next : *up.front());
     // The first that is up will be asked.
     for (const Endpoint& seed : options_.servers) node_at(seed, seed.host, seed.port);
-    ask_.set(kPauses.most);
+    ask_.set(kMostPause);
   }
 
   void ask(Connection& connection) {
@@ -171,9 +170,8 @@ class ClusterRouter final : public RedisRouter {
               refuse(connection, refusal(connection, "node of a cluster", reply->text));
             }
           }
-          const auto random = static_cast<std::uint32_t>(random_());
           if (map_is_stale_) {
-            ask_.set_at(asked_at_ + pauses_.after_failure(random));
+            ask_.set_at(asked_at_ + pauses_.next());
           } else {
             ask_.cancel();  // If it is stale again soon, the node that said so is asked.
           }
@@ -227,7 +225,7 @@ class ClusterRouter final : public RedisRouter {
       node.return_waiting(waiting);
       if (node.kept_until == Clock::time_point::max()) keep(node);
     }
-    if (slots_ != before || !map_is_stale_) pauses_ = Backoff(kPauses);
+    if (slots_ != before || !map_is_stale_) pauses_.reset();
     route_again(std::move(waiting));
   }
 
@@ -240,10 +238,9 @@ class ClusterRouter final : public RedisRouter {
   bool map_is_stale_ = true;  // It should be read again.
   bool asking_ = false;
   Clock::time_point asked_at_;
-  IoTimer ask_;              // When to ask for the map, while it is stale.
-  Backoff pauses_{kPauses};  // Between two questions for it.
-  std::mt19937 random_{std::random_device{}()};
-  std::string asked_;  // The address of the last that was asked.
+  IoTimer ask_;                              // When to ask for the map, while it is stale.
+  Backoff pauses_{kLeastPause, kMostPause};  // Between two questions for it.
+  std::string asked_;                        // The address of the last that was asked.
   std::string error_ = "no node of the cluster has answered yet";
 };
 

@@ -98,20 +98,20 @@ Connection::Connection(const RedisOptions& options, RemoteWorker& worker, Purpos
       worker_(worker),
       purpose_(purpose),
       endpoint_(endpoint),
-      health_("redis " + endpoint.text(), options.deadline,
-              decides() ? &worker.monitor() : nullptr),
+      name_("redis " + endpoint.text()),
       listener_(listener),
       next_number_(std::random_device{}()),
-      clock_("the clock of " + name()),
+      clock_("the clock of " + name_),
       pipeline_(RequestPipeline::make(worker.context(), pipeline_options(), *this)) {
+  if (decides()) monitored_.emplace(worker.monitor());
   make_handshake();
   pipeline_->start();
 }
 
 // On a cluster a call has one slot, so that many calls are needed to keep a node busy.
 PipelineOptions Connection::pipeline_options() const {
-  const std::size_t max_in_flight = options_.topology == Topology::kCluster ? 64 : 2;
-  PipelineOptions options = health_.pipeline_options(endpoint_, max_in_flight);
+  PipelineOptions options = worker_.pipeline_options(endpoint_);
+  options.max_in_flight = options_.topology == Topology::kCluster ? 64 : 2;
   if (purpose_ == Purpose::kSubscriber) options.silence_timeout = kSubscriberBeat;
   return options;
 }
@@ -179,13 +179,8 @@ void Connection::fail_controls() {
   for (const auto& control : lost) control->on_lost(Loss::kUnsent, {});
 }
 
-void Connection::reconnect(std::string_view why) {
-  health_.give_up();
-  pipeline_->reconnect(why);
-}
-
 void Connection::add(PendingRequest& request, bool asking) {
-  const std::string_view why = health_.why_not(*pipeline_, worker_.routed_at());
+  const std::string_view why = pipeline_->why_not(worker_.monitor().all_read_at());
   if (!why.empty()) return worker_.fail(request, why);
   (asking ? asking_ : queue_).push_back(request);
 }
@@ -261,7 +256,8 @@ void Connection::fill(Call& call, RequestList& from) {
 }
 
 void Connection::on_reply(Call& call, std::string_view reply) {
-  const RemoteWorker::Clock::time_point arrived = health_.on_reply(call.sent_at);
+  const RemoteWorker::Clock::time_point arrived = RemoteWorker::Clock::now();
+  worker_.monitor().on_reply(call.sent_at, arrived);
   if (reply.front() == '-') {
     on_error(call, error_text(reply));
   } else {
@@ -331,9 +327,7 @@ void Connection::on_error(Call& call, std::string_view text) {
 }
 
 void Connection::on_lost(Call& call, Loss loss, std::string_view why) {
-  const bool may_be_executed = loss == Loss::kMayBeExecuted;
-  if (may_be_executed) health_.on_lost(call.sent_at);
-  call.hand_over(may_be_executed, [&](PendingRequest& request) {
+  call.hand_over(loss == Loss::kMayBeExecuted, [&](PendingRequest& request) {
     request.is_again = true;
     if (loss == Loss::kUnsent && !request.is_late) {
       (call.asking ? asking_ : again_).push_back(request);
@@ -356,15 +350,15 @@ void Connection::compare_clocks() {
 }
 
 void Connection::on_up() {
-  health_.on_up();
+  if (monitored_) monitored_->on_up();
   if (options_.client_time && !options_.virtual_time && decides()) compare_clocks();
   listener_.on_up(*this);
 }
 
-void Connection::on_down(std::string_view why) {
-  health_.on_down(why);
+void Connection::on_down(std::string_view why, bool is_broken) {
+  if (is_broken && monitored_) monitored_->on_broken(why);
   fail_controls();
-  if (is_broken()) fail_waiting(why);
+  if (is_broken) fail_waiting(why);
   listener_.on_down(*this, why);
 }
 

@@ -16,7 +16,6 @@
 #include "stores/redis/resp.h"
 #include "stores/redis/script_call.h"
 #include "stores/remote/remote_worker.h"
-#include "stores/remote/server_health.h"
 
 namespace sluice::redis {
 
@@ -73,13 +72,12 @@ class Connection final : public PipelineUser {
 
   /// Sends what was given to add() and add_control() before.
   void flush() { pipeline_->flush(); }
-  /// Gives the connection up, and fails requests for the server at once until it has answered the
-  /// next handshake. `why` is a sentence that names the server.
-  void reconnect(std::string_view why);
+  /// As RequestPipeline::reconnect().
+  void reconnect(std::string_view why) { pipeline_->reconnect(why); }
 
   /// Takes a request, which is sent at the next flush(). Fails it at once if the circuit breaker is
-  /// open or the server is silent (ServerHealth::why_not()). `asking`: the slot is moving to this
-  /// server (an ASK redirection), so the call is preceded by ASKING.
+  /// open or the server is silent (RequestPipeline::why_not()). `asking`: the slot is moving to
+  /// this server (an ASK redirection), so the call is preceded by ASKING.
   void add(PendingRequest& request, bool asking = false);
   /// Sends a command other than a call of the script, such as CLUSTER SLOTS, SENTINEL or SCAN, at
   /// the next flush(). Without an `answer`, one that has no reply, as SUBSCRIBE: what the server
@@ -97,13 +95,10 @@ class Connection final : public PipelineUser {
   void return_waiting(RequestList& list);
 
   /// The beginning of error sentences: "redis 127.0.0.1:6379".
-  const std::string& name() const { return health_.server(); }
+  const std::string& name() const { return name_; }
   bool is_up() const { return pipeline_->is_up(); }
-  /// Whether the circuit breaker is open: see ServerHealth.
-  bool is_broken() const { return health_.is_broken(); }
+  bool is_broken() const { return pipeline_->is_broken(); }
   const Endpoint& endpoint() const { return endpoint_; }
-  /// The error of a decision that was not made in time.
-  const std::string& late_error() const { return health_.late_error(); }
 
   std::unique_ptr<Command> next_command() override;
   std::string handshake() override { return handshake_; }
@@ -111,7 +106,7 @@ class Connection final : public PipelineUser {
   std::optional<std::string> on_handshake_reply(std::size_t i, std::string_view reply) override;
   std::unique_ptr<Framing> make_framing() override { return std::make_unique<RespFraming>(); }
   void on_up() override;
-  void on_down(std::string_view why) override;
+  void on_down(std::string_view why, bool is_broken) override;
   bool on_push(std::string_view reply) override {
     return purpose_ == Purpose::kSubscriber && listener_.on_push(*this, reply);
   }
@@ -139,8 +134,9 @@ class Connection final : public PipelineUser {
   RemoteWorker& worker_;
   const Purpose purpose_;
   const Endpoint endpoint_;
-  ServerHealth health_;
+  const std::string name_;
   ConnectionListener& listener_;
+  std::optional<StoreMonitor::Server> monitored_;  // If it decides.
   std::string handshake_;
   std::vector<bool> may_fail_;  // Each command of the handshake.
 

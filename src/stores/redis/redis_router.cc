@@ -47,10 +47,7 @@ std::unique_ptr<RedisRouter> make_router(const RedisOptions& options, RemoteWork
 }
 
 RedisRouter::RedisRouter(const RedisOptions& options, RemoteWorker& worker)
-    : options_(options),
-      worker_(worker),
-      unknown_server_("redis", options.deadline),
-      later_(worker.context(), [this] {
+    : options_(options), worker_(worker), later_(worker.context(), [this] {
         take_all(retried_later_);
         flush();
       }) {}
@@ -117,13 +114,12 @@ std::optional<RemoteWorker::Clock::time_point> RedisRouter::sent_at(const Pendin
   return route.connection != nullptr ? route.connection->sent_at(request) : std::nullopt;
 }
 
-std::string_view RedisRouter::expire(PendingRequest& request) {
+std::string RedisRouter::expire(PendingRequest& request) {
   request.is_late = request.holder != nullptr;
   if (!request.is_late) Connection::abandon(request);
   if (request.refusal != nullptr) return *request.refusal;
   const Route route = find(request.slot);
-  return route.connection != nullptr ? route.connection->late_error()
-                                     : unknown_server_.late_error();
+  return worker_.late_error(route.connection != nullptr ? route.connection->name() : "redis");
 }
 
 void RedisRouter::on_refused(PendingRequest& request, Connection& connection,

@@ -13,7 +13,6 @@
 #include "stores/redis/connection.h"
 #include "stores/redis/resp.h"
 #include "stores/remote/remote_worker.h"
-#include "stores/remote/server_health.h"
 
 namespace sluice::redis {
 
@@ -40,7 +39,7 @@ class RedisRouter : public Router, public ConnectionListener {
   void route(PendingRequest& request) override;
   void flush() override;
   std::optional<RemoteWorker::Clock::time_point> sent_at(const PendingRequest& request) override;
-  std::string_view expire(PendingRequest& request) override;
+  std::string expire(PendingRequest& request) override;
   void abandon(PendingRequest& request) override { Connection::abandon(request); }
 
   void on_up(Connection& /*connection*/) override { was_connected_ = true; }
@@ -82,11 +81,10 @@ class RedisRouter : public Router, public ConnectionListener {
   void redirect_request(const ServerError& error, PendingRequest& request, Connection& from);
   void touch(Connection& connection);
 
-  const ServerHealth unknown_server_;  // For requests whose server is not known yet.
-  std::vector<Connection*> touched_;   // They were given requests since the last flush().
-  RequestList waiting_;                // They wait until it is known which server has their key.
-  RequestList retried_later_;          // A server has said that it cannot answer them now.
-  IoTimer later_;                      // At its time these are routed again.
+  std::vector<Connection*> touched_;  // They were given requests since the last flush().
+  RequestList waiting_;               // They wait until it is known which server has their key.
+  RequestList retried_later_;         // A server has said that it cannot answer them now.
+  IoTimer later_;                     // At its time these are routed again.
   bool was_connected_ = false;
 };
 

@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "core/callback_threads.h"
+#include "core/limit_syntax.h"
 #include "core/without_signals.h"
 
 namespace sluice {
@@ -20,6 +21,8 @@ constexpr std::chrono::milliseconds kIdle{100};
 /// How many events a late thread handles before it fails requests: more than can have arrived.
 /// There may always be another one.
 constexpr int kMostArrived = 1'000;
+
+constexpr std::chrono::milliseconds kMostForHandshake{5'000};
 
 bool is_unavailable(const Decision& decision) {
   return decision.source == Source::kUnavailable;
@@ -115,6 +118,20 @@ std::unique_ptr<PendingBatch> RemoteWorker::admit(std::unique_ptr<Batch> batch) 
                                          " requests wait for " + options_.name);
   Batch::complete(std::move(pending->batch));
   return nullptr;
+}
+
+PipelineOptions RemoteWorker::pipeline_options(const Endpoint& endpoint) const {
+  PipelineOptions options{.endpoint = endpoint};
+  options.patience = std::chrono::ceil<std::chrono::milliseconds>(2 * options_.deadline);
+  options.silence_timeout = std::max(options.silence_timeout, options.patience);
+  options.handshake_timeout =
+      std::clamp(options.patience, options.handshake_timeout, kMostForHandshake);
+  return options;
+}
+
+std::string RemoteWorker::late_error(std::string_view server) const {
+  return std::string(server) + " did not answer within " +
+         format_duration(options_.deadline.count());
 }
 
 void RemoteWorker::submit(std::unique_ptr<Batch> batch) {
@@ -251,11 +268,11 @@ void RemoteWorker::collect() {
 void RemoteWorker::begin(List<PendingBatch>& arrived) {
   if (arrived.empty()) return;
   served_ = true;
-  routed_at_ = Clock::now();
+  const Clock::time_point deadline = Clock::now() + options_.deadline;
   while (!arrived.empty()) {
     PendingBatch& batch = arrived.front();
     arrived.pop_front();
-    batch.deadline = routed_at_ + options_.deadline;
+    batch.deadline = deadline;
     under_way_.push_back(batch);
     // A request may be answered within route(), and the batch end with the last one.
     ++batch.unanswered;
@@ -313,7 +330,7 @@ void RemoteWorker::expire(PendingBatch& batch, Clock::time_point now, bool is_la
       continue;
     }
     request.is_late_here = is_late_here;
-    const std::string_view why = router_->expire(request);
+    const std::string why = router_->expire(request);
     if (!request.is_late) {
       count_unanswered(request);
       end_unanswered(request, why);

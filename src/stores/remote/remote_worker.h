@@ -16,6 +16,7 @@
 
 #include "core/batch.h"
 #include "net/io_context.h"
+#include "net/request_pipeline.h"
 #include "stores/remote/pending_request.h"
 #include "stores/remote/store_monitor.h"
 
@@ -46,8 +47,8 @@ class Router {
   /// complete() or fail(), or until abandon() is called. If it has not executed the request, it
   /// completes it with a denial without an end (kNever) that tells what remains; only a router does
   /// so whose batches take one call (sent_at()). Returns one sentence that says why there is no
-  /// answer: "x did not answer". It is valid until the router is called again.
-  virtual std::string_view expire(PendingRequest& request) = 0;
+  /// answer: RemoteWorker::late_error().
+  virtual std::string expire(PendingRequest& request) = 0;
   /// The router forgets the request, and notes whether it may have been executed. Its keys, its
   /// spaces and its decision may be destroyed after this call.
   virtual void abandon(PendingRequest& request) = 0;
@@ -109,8 +110,12 @@ class RemoteWorker final {
   IoContext& context() { return context_; }
   StoreMonitor& monitor() { return monitor_; }
   const StoreMonitor& monitor() const { return monitor_; }
-  /// For the router: when route() was called for the last requests.
-  Clock::time_point routed_at() const { return routed_at_; }
+  /// For the router: how to connect to a server. It is silent after twice the deadline; then, but
+  /// not sooner than by default, the connection is given up. An unanswered handshake is given up
+  /// after the same time, 5 s at most.
+  PipelineOptions pipeline_options(const Endpoint& endpoint) const;
+  /// For the router: "`server` did not answer within 10ms".
+  std::string late_error(std::string_view server) const;
 
   /// Takes the batch over, and completes it within the deadline. The completion runs on the worker
   /// thread; if too many requests are pending, it runs within this call. Thread-safe. If a
@@ -170,9 +175,8 @@ class RemoteWorker final {
   List<PendingBatch> under_way_;    // By deadline, the earliest first.
   List<PendingBatch> from_leader_;  // Submitted by the leading thread: its own, or by completions.
   List<PendingBatch> late_;         // Whose callers have been answered.
-  Clock::time_point routed_at_;
-  bool leave_ = false;   // The leading caller must pass the lead on.
-  bool served_ = false;  // The worker thread has begun a batch since it took the lead.
+  bool leave_ = false;              // The leading caller must pass the lead on.
+  bool served_ = false;             // The worker thread has begun a batch since it took the lead.
   // stop() was called. Other threads read it too, but none uses this object during stop().
   bool ended_ = false;
 

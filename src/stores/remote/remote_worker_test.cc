@@ -67,7 +67,7 @@ class FakeRouter final : public Router {
     return sent_later;
   }
 
-  std::string_view expire(PendingRequest& request) override {
+  std::string expire(PendingRequest& request) override {
     const std::string_view key = request.requests[0].key;
     request.is_late = request.may_be_executed = key == "late" || key == "soon late";
     if (!request.is_late) abandon(request);
@@ -164,6 +164,20 @@ class RemoteWorkerTest : public testing::Test {
   FakeRouter router_;
   std::optional<RemoteWorker> worker_;
 };
+
+TEST(RemoteWorker, ASilentServerIsGivenUpAfterTwoDeadlinesButNotAtOnce) {
+  const PipelineOptions by_default;
+  const auto options = [](std::chrono::milliseconds deadline) {
+    return RemoteWorker({.deadline = deadline}).pipeline_options({.host = "h", .port = 1});
+  };
+  EXPECT_EQ(options(10ms).patience, 20ms);
+  EXPECT_EQ(options(10ms).silence_timeout, by_default.silence_timeout);
+  EXPECT_EQ(options(10ms).handshake_timeout, by_default.handshake_timeout);
+  EXPECT_EQ(options(2s).silence_timeout, 4s);
+  EXPECT_EQ(options(2s).handshake_timeout, 4s);
+  EXPECT_EQ(options(1min).handshake_timeout, 5s);
+  EXPECT_EQ(options(2s).endpoint.host, "h");
+}
 
 TEST_F(RemoteWorkerTest, RefusesACompletionThatWouldWaitForItsOwnThread) {
   std::promise<void> refused;

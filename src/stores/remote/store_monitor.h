@@ -17,19 +17,6 @@
 
 namespace sluice {
 
-/// The state of one connection to a server, which its ServerHealth keeps.
-struct ServerState {
-  enum Now : std::uint8_t {
-    kNew,     ///< Connecting for the first time.
-    kUp,      ///< Connected.
-    kLost,    ///< Connecting again; requests wait for it.
-    kBroken,  ///< No request waits for it.
-  };
-  Now now = kNew;
-  /// Why the last connection, or attempt at one, has failed.
-  std::string down_why;
-};
-
 /// Collects the state of a store's servers and its round trips, from which any thread can read the
 /// StoreHealth.
 ///
@@ -51,41 +38,49 @@ class StoreMonitor final {
 
   static constexpr std::string_view kOwnClock = "this process's clock";
 
+  /// A connection that the store needs, as long as this exists. The store is up once each of them
+  /// has been, and down while one is broken. Of several that are broken, the last one is told.
+  class Server {
+   public:
+    explicit Server(StoreMonitor& monitor) : monitor_(monitor) {
+      monitor_.servers_.push_back(this);
+    }
+    ~Server() {
+      std::erase(monitor_.servers_, this);
+      monitor_.update_state();
+    }
+    Server(const Server&) = delete;
+    Server& operator=(const Server&) = delete;
+
+    void on_up() {
+      was_up_ = true;
+      broken_.clear();
+      monitor_.update_state();
+    }
+    /// No request waits for it until on_up() is called. Called again when another attempt to
+    /// connect has failed.
+    void on_broken(std::string_view why) {
+      if (broken_.empty()) {
+        std::erase(monitor_.servers_, this);
+        monitor_.servers_.push_back(this);
+      }
+      broken_ = why;
+      monitor_.update_state();
+    }
+
+   private:
+    friend StoreMonitor;
+
+    StoreMonitor& monitor_;
+    bool was_up_ = false;
+    std::string broken_;  // Why it is; empty: it is not.
+  };
+
   explicit StoreMonitor(std::chrono::nanoseconds deadline) : deadline_(deadline) {}
 
-  /// The store uses this server from now on, and is about to connect to it. Called again when
-  /// requests wait for it no longer: of several such servers, that of the last call is told.
-  void add(const ServerState& server) {
-    std::erase(servers_, &server);
-    servers_.push_back(&server);
-  }
-  /// A server's state has changed. While all servers are between two connections, or one has not
-  /// been connected yet, the last state stays.
-  void update_state() {
-    std::string_view why = obstacle_;
-    bool are_known = !servers_.empty();
-    for (const ServerState* server : servers_) {
-      are_known = are_known && server->now != ServerState::kNew;
-      if (server->now == ServerState::kBroken) why = server->down_why;
-    }
-    if (why.empty() && !are_known) return;
-    const bool is_down = !why.empty();
-    if (!is_down && up_) up_();
-    const std::lock_guard lock(mutex_);
-    if (is_down) told_.reason = why;
-    const State before = std::exchange(told_.state, is_down ? State::kDown : State::kUp);
-    if (before == told_.state) return;
-    told_.since = std::chrono::system_clock::now();
-    if (is_down) ++told_.times_lost;
-  }
-  /// Sets what is called when a server's state has changed and no server is lost, so that the store
-  /// can be used. It is called on the thread that leads the worker.
+  /// Sets what is called when a server's state has changed and no server is broken, so that the
+  /// store can be used. It is called on the thread that leads the worker.
   void on_up(std::function<void()> up) { up_ = std::move(up); }
-  /// The store does not use this server any more.
-  void forget(const ServerState& server) {
-    std::erase(servers_, &server);
-    update_state();
-  }
   /// Why the store cannot be used although its servers are connected; empty if it can be used
   /// again.
   void set_obstacle(std::string_view why) {
@@ -96,6 +91,7 @@ class StoreMonitor final {
 
   /// This thread has read all replies that had arrived at `now`.
   void on_all_read(Clock::time_point now) { all_read_at_ = now; }
+  Clock::time_point all_read_at() const { return all_read_at_; }
   /// A reply to what was sent at `sent` was read at `now`.
   void on_reply(Clock::time_point sent, Clock::time_point now) {
     const std::chrono::nanoseconds round_trip = now - sent;
@@ -156,6 +152,25 @@ class StoreMonitor final {
   using State = StoreHealth::State;
   static constexpr std::size_t kKeptReplies = 1024;
 
+  // While no server is broken, but one has not been up yet, the last state stays.
+  void update_state() {
+    std::string_view why = obstacle_;
+    bool are_known = !servers_.empty();
+    for (const Server* server : servers_) {
+      are_known = are_known && server->was_up_;
+      if (!server->broken_.empty()) why = server->broken_;
+    }
+    if (why.empty() && !are_known) return;
+    const bool is_down = !why.empty();
+    if (!is_down && up_) up_();
+    const std::lock_guard lock(mutex_);
+    if (is_down) told_.reason = why;
+    const State before = std::exchange(told_.state, is_down ? State::kDown : State::kUp);
+    if (before == told_.state) return;
+    told_.since = std::chrono::system_clock::now();
+    if (is_down) ++told_.times_lost;
+  }
+
   /// REQUIRES: mutex_ is held.
   void note_late(std::chrono::nanoseconds round_trip) {
     in_time_in_a_row_ = 0;
@@ -171,7 +186,7 @@ class StoreMonitor final {
   const std::chrono::nanoseconds deadline_;
   std::atomic<std::uint64_t> answers_{0};
   Clock::time_point all_read_at_;
-  std::vector<const ServerState*> servers_;
+  std::vector<const Server*> servers_;  // The one that has been broken last is behind the others.
   std::string obstacle_;
   std::function<void()> up_;
 
