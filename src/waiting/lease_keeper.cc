@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <utility>
+#include <vector>
 
 #include "waiting/returns.h"
 
@@ -35,116 +36,104 @@ LeaseKeeper::LeaseKeeper(std::shared_ptr<const LimitBinding> binding)
 // The timer of the last permit would stay for a third of its lease. In a child of fork(), a thread
 // that does not exist there may hold the lock of the parent's timer.
 LeaseKeeper::~LeaseKeeper() {
-  if (armed_ && generation_ == fork_generation()) timer_->cancel(*armed_);
+  if (generation_ == fork_generation()) timer_->cancel(armed_);
 }
 
 std::shared_ptr<Lease> LeaseKeeper::hold(std::string key, const AcquireOutcome& granted) {
   assert(granted.is_granted());
   auto lease = std::make_shared<Lease>(shared_from_this(), std::move(key), granted);
   const std::lock_guard lock(mutex_);
-  schedule(lease, TimerQueue::later(granted.asked_at, until_renewal(lease_of(granted.bound()))));
-  arm();
+  schedule(*lease, TimerQueue::later(granted.asked_at, until_renewal(lease_of(granted.bound()))));
   return lease;
 }
 
-void LeaseKeeper::schedule(const std::shared_ptr<Lease>& lease, TimePoint due) {
-  // All leases are of one length until the limit changes, so the newest is usually due last.
-  lease->scheduled_ = schedule_.emplace_hint(schedule_.end(), due, lease);
-}
-
-void LeaseKeeper::unschedule(Lease& lease) {
-  if (lease.scheduled_ == schedule_.end()) return;
-  schedule_.erase(std::exchange(lease.scheduled_, schedule_.end()));
-}
-
-void LeaseKeeper::arm() {
-  if (schedule_.empty()) return;
-  const TimePoint due = schedule_.begin()->first;
-  if (due == TimerQueue::kEndOfTime || (armed_ && armed_->when <= due)) return;
-  if (armed_) timer_->cancel(*armed_);
+// Lets renew_due() run by then.
+void LeaseKeeper::arm(TimePoint due) {
+  if (armed_.when <= due) return;
+  timer_->cancel(armed_);
   armed_ = timer_->at(due, [weak = weak_from_this()] {
     if (const auto keeper = weak.lock()) keeper->renew_due();
   });
 }
 
+void LeaseKeeper::schedule(Lease& lease, TimePoint due) {
+  arm(due);
+  lease.due_ = due;
+  // All leases are of one length until the limit changes, so the newest is usually due last.
+  schedule_.insert(schedule_.end(), lease);
+}
+
+void LeaseKeeper::unschedule(Lease& lease) {
+  schedule_.erase(schedule_.iterator_to(lease));
+}
+
 // On the timer thread: renews the leases that are due, and gives up those that have expired.
 void LeaseKeeper::renew_due() {
-  Leases due;
-  Leases late;
+  std::vector<std::shared_ptr<Lease>> due;
+  std::vector<std::shared_ptr<Lease>> late;
   {
     const std::lock_guard lock(mutex_);
     const TimePoint now = timer_->now();
-    // Another thread may have replaced the timer when this task had begun already.
-    if (armed_ && armed_->when <= now) armed_.reset();
-    while (!schedule_.empty() && schedule_.begin()->first <= now) {
-      const std::shared_ptr<Lease> lease = schedule_.begin()->second;
-      unschedule(*lease);
-      const TimePoint expires_at = lease->expires_at_.load(std::memory_order_relaxed);
+    while (!schedule_.empty() && schedule_.begin()->due_ <= now) {
+      Lease& lease = *schedule_.begin();
+      unschedule(lease);
+      const TimePoint expires_at = lease.expires_at_.load(std::memory_order_relaxed);
       if (expires_at <= now) {
-        lease->state_.store(Lease::State::kExpired, std::memory_order_release);
-        late.push_back(lease);
+        lease.state_.store(Lease::State::kExpired, std::memory_order_release);
+        late.push_back(lease.shared_from_this());
       } else {
-        lease->is_renewing_ = true;
+        lease.is_renewing_ = true;
         schedule(lease, expires_at);
-        due.push_back(lease);
+        due.push_back(lease.shared_from_this());
       }
     }
-    arm();
+    // Another thread may have replaced the timer when this task had begun already.
+    if (armed_.when <= now) armed_.when = TimerQueue::kEndOfTime;
+    if (!schedule_.empty()) arm(schedule_.begin()->due_);
   }
-  for (auto begin = due.begin(); begin != due.end();) {
-    const auto end = begin + std::min<std::ptrdiff_t>(kMostTogether, due.end() - begin);
-    renew(Leases(begin, end));
-    begin = end;
-  }
+  for (const auto& lease : due) renew(lease);
   // Last: however long a callback takes, the renewals have been asked for.
   for (const auto& lease : late) lease->run_callback();
 }
 
-void LeaseKeeper::renew(Leases leases) {
-  std::vector<Request> requests;
-  for (const auto& lease : leases) requests.push_back(lease->request(Operation::kRenew));
-  ask_on_timer(binding_->store(), requests, timer_,
-               [self = shared_from_this(), leases = std::move(leases), sent = timer_->now()](
-                   const BatchAnswers& answers) { self->settle(leases, sent, answers.decisions); });
+void LeaseKeeper::renew(const std::shared_ptr<Lease>& lease) {
+  const Request request = lease->request(Operation::kRenew);
+  ask_on_timer(
+      binding_->store(), {&request, 1}, timer_,
+      [self = shared_from_this(), lease, sent = timer_->now()](const BatchAnswers& answers) {
+        self->settle(*lease, sent, answers.decisions[0]);
+      });
 }
 
-// On the timer thread: handles the answers to renewals. If the giver did not answer, the permit is
+// On the timer thread: handles the answer to a renewal. If the giver did not answer, the permit is
 // held until its current lease ends. If the permit expired before the answer arrived, it has no
 // holder any more: if the store renewed it nevertheless, it is released.
-void LeaseKeeper::settle(const Leases& leases, TimePoint sent, std::span<const Decision> answers) {
-  std::vector<Lease*> expired;
-  std::vector<Lease*> too_late;
+void LeaseKeeper::settle(Lease& lease, TimePoint sent, const Decision& answer) {
+  const bool is_answered = answer.source == lease.giver_;
+  // A full store granted it without recording it (full=allow): such a permit needs no renewal.
+  const bool is_renewed = lease.giver_ == Source::kFull || (is_answered && answer.allowed);
+  Lease::State state;
   {
     const std::lock_guard lock(mutex_);
     const TimePoint now = timer_->now();
-    for (std::size_t i = 0; i < leases.size(); ++i) {
-      Lease& lease = *leases[i];
-      lease.is_renewing_ = false;
-      const bool is_answered = answers[i].source == lease.giver_;
-      // A full store granted it without recording it (full=allow): such a permit needs no renewal.
-      const bool is_renewed = lease.giver_ == Source::kFull || (is_answered && answers[i].allowed);
-      const Lease::State state = lease.state_.load(std::memory_order_relaxed);
-      if (state != Lease::State::kHeld) {
-        if (state == Lease::State::kExpired && is_renewed) too_late.push_back(&lease);
-        continue;
-      }
+    lease.is_renewing_ = false;
+    state = lease.state_.load(std::memory_order_relaxed);
+    if (state == Lease::State::kHeld) {
       unschedule(lease);
       const nanoseconds length = lease_of(lease.bound_);
       const TimePoint expires_at = lease.expires_at_.load(std::memory_order_relaxed);
       if (is_renewed) {
         lease.expires_at_.store(TimerQueue::later(sent, length), std::memory_order_relaxed);
-        schedule(leases[i], TimerQueue::later(sent, until_renewal(length)));
+        schedule(lease, TimerQueue::later(sent, until_renewal(length)));
       } else if (is_answered || now >= expires_at) {
-        lease.state_.store(Lease::State::kExpired, std::memory_order_release);
-        expired.push_back(&lease);
+        state = Lease::State::kExpired;
+        lease.state_.store(state, std::memory_order_release);
       } else {
-        schedule(leases[i], std::min(expires_at, TimerQueue::later(now, until_next_try(length))));
+        schedule(lease, std::min(expires_at, TimerQueue::later(now, until_next_try(length))));
       }
     }
-    arm();
   }
-  for (Lease* lease : expired) lease->run_callback();
-  for (const Lease* lease : too_late) release(*lease);
+  if (state == Lease::State::kExpired) is_renewed ? release(lease) : lease.run_callback();
 }
 
 void LeaseKeeper::release(const Lease& lease) {
@@ -219,7 +208,7 @@ bool Lease::mark_released() {
     const State state = state_.load(std::memory_order_relaxed);
     may_count = state == State::kHeld || (state == State::kExpired && is_renewing_);
     state_.store(State::kReleased, std::memory_order_release);
-    keeper_->unschedule(*this);
+    if (state == State::kHeld) keeper_->unschedule(*this);
     has_callback = has_callback_;
   }
   if (has_callback) call_off();

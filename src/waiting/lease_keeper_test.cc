@@ -87,17 +87,6 @@ TEST_F(LeaseKeeperTest, RenewsEachThirdOfALease) {
   permit->release();
 }
 
-// A store that is busy takes a batch as a whole or not at all.
-TEST_F(LeaseKeeperTest, RenewsOnlySoManyInOneBatch) {
-  std::vector<std::shared_ptr<Lease>> permits;
-  for (PermitId id = 1; id <= LeaseKeeper::kMostTogether + 1; ++id) permits.push_back(hold(id));
-  answer_later();
-  timer_->pass(20s);
-  EXPECT_EQ(store_->pending(), 2U);
-  answer_all();
-  for (const auto& permit : permits) EXPECT_TRUE(permit->held());
-}
-
 TEST_F(LeaseKeeperTest, ReleasesOnceAndNeverWhatIsIgnored) {
   const auto released = hold(7);
   const auto ignored = hold(8);
