@@ -1,78 +1,18 @@
-// Clocks that are behind: of a process, or of a Redis server that was set back.
+// The clock of a process that decides by it is behind.
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <chrono>
 #include <cstdio>
 #include <random>
 #include <string>
 
 #include "core/instant.h"
-#include "faults/fake_redis.h"
-#include "servers/await.h"
 #include "servers/memcached_server.h"
-#include "sluice/health.h"
-#include "sluice/limiter.h"
-#include "stores/redis/resp.h"
+#include "sluice/limit.h"
 #include "stores/stores.h"
 
 namespace sluice::faults {
 namespace {
-
-using namespace std::chrono_literals;
-using testing::HasSubstr;
-
-// The reply to a call with one request for a fresh key, which is admitted at `now`.
-std::string admitted_at(Instant now, const FakeRedis::Words& call) {
-  constexpr std::size_t kNumberBytes = 4;
-  const std::string& questions = call.at(3 + std::stoul(call[2]));
-  std::string answer = questions.substr(0, kNumberBytes);
-  answer.append(reinterpret_cast<const char*>(&now), sizeof now);
-  answer.append("1\0", 2);
-  std::string reply;
-  redis::append_text(reply, answer);
-  return reply;
-}
-
-TEST(Clock, OfARedisThatIsSetBackIsNoticed) {
-  std::atomic<Instant> clock = 1'700'000'000 * kSecondNs;
-  FakeRedis server([&](const FakeRedis::Words& words) -> std::optional<std::string> {
-    if (words[0] == "EVALSHA") return admitted_at(clock, words);
-    return std::nullopt;
-  });
-  const auto store = open_store(server.url() + "?deadline=10s");
-  Limiter limiter(store, Limit("token_bucket 10/1s"));
-  ASSERT_EQ(limiter.check("k").source, Source::kStore);
-  clock -= kSecondNs;
-  limiter.check("k");
-  EXPECT_EQ(health(*store).clock_behind, 0U) << "as much is tolerated";
-  clock -= kSecondNs;
-  limiter.check("k");  // The caller may wake before the worker thread has noted it.
-  servers::await("a clock that is behind", [&] { return health(*store).clock_behind == 1; });
-  EXPECT_EQ(health(*store).clock_lag, 2s);
-  EXPECT_THAT(health(*store).late_clock, HasSubstr("the clock of redis 127.0.0.1:"));
-  clock += 2 * kSecondNs;
-  limiter.check("k");
-  EXPECT_EQ(health(*store).clock_behind, 1U);
-}
-
-TEST(Clock, OfAProcessThatDecidesByItIsComparedWithTheServers) {
-  const auto answer = [](const FakeRedis::Words& words) -> std::optional<std::string> {
-    if (words[0] == "TIME") {
-      return redis::command_of({std::to_string(wall_now() / kSecondNs + 60), "0"});
-    }
-    if (words[0] == "EVALSHA") return admitted_at(wall_now(), words);
-    return std::nullopt;
-  };
-  FakeRedis server(answer);
-  const auto store = open_store(server.url() + "?deadline=10s&time=client");
-  servers::await("a clock that is behind", [&] { return health(*store).clock_behind == 1; });
-  EXPECT_EQ(health(*store).late_clock, "this process's clock");
-  EXPECT_GT(health(*store).clock_lag, 30s) << "as late as the reply may be read";
-  EXPECT_LE(health(*store).clock_lag, 60s);
-}
 
 // For twenty seconds, ten processes ask for a key, each 20 times a second at random, and so does
 // another process, whose clock is behind. Returns how many requests of that process are admitted,

@@ -8,13 +8,11 @@
 #include <string>
 
 #include "faults/expectations.h"
-#include "faults/fake_redis.h"
 #include "faults/load.h"
 #include "servers/await.h"
 #include "servers/fault_proxy.h"
 #include "servers/redis_server.h"
 #include "stores/redis/resp.h"
-#include "testing/error_of.h"
 
 namespace sluice::faults {
 namespace {
@@ -128,46 +126,6 @@ TEST(LostReply, ComesTwice) {
 TEST(LostReply, IsOneTooFew) {
   expect_own_answers("one reply dropped, five times",
                      [](std::string& replies) { replies.erase(0, first_reply_bytes(replies)); });
-}
-
-// Any other program listens on the port: the connection is closed, and no caller waits beyond the
-// deadline.
-TEST(LostReply, IsGarbage) {
-  for (const std::string garbage :
-       {"HTTP/1.1 400 Bad Request\r\n\r\n", ":5\r\n", "*0\r\n", "*-1\r\n", "$-1\r\n", "+\r\n",
-        "-\r\n", "*1000000000\r\n", "$99999999999\r\n", "*3\r\n:1\r\n:2\r\n:3\r\n",
-        "$3\r\nabcdef\r\n", "*1\r\n$16\r\n0123456789abcdef\r\n", "\r\n", "\xff\xfe\xfd"}) {
-    SCOPED_TRACE(garbage);
-    const FakeRedis server([&](const FakeRedis::Words& words) -> std::optional<std::string> {
-      if (words[0] == "EVALSHA") return garbage;
-      return std::nullopt;
-    });
-    const auto store = open_store(server.url());
-    Limiter limiter(store, Limit("fixed_window 3/1d anchor=first"));
-    servers::await("a call", [&] {
-      limiter.peek("k");
-      return server.calls() > 2;
-    });
-    int admitted = 0;
-    for (int i = 0; i < 20; ++i) {
-      const Decision decision = limiter.check("k");
-      EXPECT_EQ(decision.source, Source::kLocal);
-      admitted += decision.allowed ? 1 : 0;
-    }
-    EXPECT_EQ(admitted, 3);
-  }
-}
-
-// The same, with garbage as the first reply.
-TEST(LostReply, IsGarbageFromTheBeginning) {
-  const FakeRedis server(
-      [](const FakeRedis::Words&) { return "HTTP/1.1 400 Bad Request\r\n\r\n"; });
-  Limiter limiter(open_store(server.url() + "?on_failure=raise"), Limit("fixed_window 3/1d"));
-  servers::await("the reason", [&] {
-    const std::string why = error_of([&] { limiter.check("k"); });
-    return !why.empty() && why.find("has not answered within") == std::string::npos;
-  });
-  EXPECT_THROW(limiter.check("k"), StoreError);
 }
 
 }  // namespace

@@ -2,12 +2,11 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
+#include <functional>
 #include <string>
 #include <thread>
 
 #include "faults/expectations.h"
-#include "faults/fake_redis.h"
 #include "faults/load.h"
 #include "servers/await.h"
 #include "servers/redis_server.h"
@@ -143,62 +142,6 @@ TEST(Refusal, ItReadsItsData) {
     Round round = through(load, [&] { EXPECT_EQ(server.command({"DEBUG", "RELOAD"}), "OK"); });
     EXPECT_GT(round.ended - round.began, 400ms);
     return round;
-  });
-}
-
-// Endless redirections end after the fifth.
-class EndlessRedirection : public testing::TestWithParam<std::string> {};
-
-TEST_P(EndlessRedirection, EndsWithTheFifth) {
-  std::uint16_t port = 0;
-  const FakeRedis server([&](const FakeRedis::Words& words) -> std::optional<std::string> {
-    if (words[0] != "EVALSHA") return std::nullopt;
-    return "-" + GetParam() + " 0 127.0.0.1:" + std::to_string(port) + "\r\n";
-  });
-  port = server.port();
-  Limiter limiter(open_store("redis+cluster://127.0.0.1:" + std::to_string(port) +
-                             "?deadline=5s&on_failure=raise"),
-                  Limit("fixed_window 3/1d"));
-  int calls = 0;
-  servers::await("an answer in time", [&] {
-    calls = server.calls();
-    const std::string why = error_of([&] { limiter.check("k"); });
-    return why.find("redirected once too often") != std::string::npos;
-  });
-  EXPECT_EQ(server.calls() - calls, 6);
-  const Clock::time_point asked = Clock::now();
-  EXPECT_THROW(limiter.check("k"), StoreError);
-  EXPECT_LT(Clock::now() - asked, 5s) << "at once, and not at the deadline";
-}
-
-INSTANTIATE_TEST_SUITE_P(Refusal, EndlessRedirection, testing::Values("MOVED", "ASK"));
-
-// No caller waits for a request that is refused late, so it is not sent again.
-TEST(Refusal, ComesLate) {
-  std::atomic<bool> is_late = false;
-  const FakeRedis server([&](const FakeRedis::Words& words) -> std::optional<std::string> {
-    if (words[0] != "EVALSHA") return std::nullopt;
-    if (is_late) run(2 * kDeadline);
-    return "-BUSY Redis is busy running a script\r\n";
-  });
-  Limiter limiter(open_store(server.url() + "?on_failure=deny"), Limit("fixed_window 3/1d"));
-  servers::await("the server", [&] { return !limiter.check("k").allowed && server.calls() > 1; });
-  is_late = true;
-  const int before = server.calls();
-  EXPECT_FALSE(limiter.check("k").allowed);
-  run(10 * kDeadline);
-  EXPECT_LE(server.calls(), before + 2) << "one that was sent before";
-}
-
-// A single server that is part of a cluster: the error says what the URL should be.
-TEST(Refusal, ItIsPartOfACluster) {
-  const FakeRedis server([&](const FakeRedis::Words& words) -> std::optional<std::string> {
-    if (words[0] != "EVALSHA") return std::nullopt;
-    return "-MOVED 0 127.0.0.1:1\r\n";
-  });
-  Limiter limiter(open_store(server.url() + "?on_failure=raise"), Limit("fixed_window 3/1d"));
-  servers::await("the reason", [&] {
-    return error_of([&] { limiter.check("k"); }).find("redis+cluster://") != std::string::npos;
   });
 }
 

@@ -56,6 +56,12 @@ RedisOptions options_of(const FakeServer& server) {
   return {.servers = {server.endpoint()}, .deadline = 20s};
 }
 
+RedisOptions in_a_second(const FakeServer& server) {
+  RedisOptions options = options_of(server);
+  options.deadline = 1s;
+  return options;
+}
+
 RedisOptions cluster_of(const FakeServer& server) {
   RedisOptions options = options_of(server);
   options.topology = Topology::kCluster;
@@ -122,7 +128,8 @@ TEST(RedisStore, AnErrorFromWithinTheScriptMayComeAfterRequestsWereCharged) {
             kTakenUnknown},
            {"ERR anything", kTakenUnknown},
            {"NOPERM this user has no permissions to run the 'evalsha' command", 0},
-           {"OOM command not allowed", 0}}) {
+           {"OOM command not allowed", 0},
+           {"", 0}}) {
     Asked asked(options_of);
     asked.answer("EVALSHA", "-" + error + "\r\n");
     const Answer answer = asked.pending.get();
@@ -144,6 +151,38 @@ TEST(RedisStore, AScriptThatIsNeverThereIsAskedForOnlySoOften) {
 }
 
 constexpr int kLastSlot = 16'383;
+
+// Another program listens on the port. (What has no line end may be part of a reply.)
+TEST(RedisStore, AConnectionOnWhichGarbageComesIsLeft) {
+  for (const std::string garbage :
+       {"HTTP/1.1 400 Bad Request\r\n\r\n", ":5\r\n", "*0\r\n", "*-1\r\n", "$-1\r\n", "+\r\n",
+        "*1000000000\r\n", "$99999999999\r\n", "*3\r\n:1\r\n:2\r\n:3\r\n", "$3\r\nabcdef\r\n",
+        "*1\r\n$16\r\n0123456789abcdef\r\n", "\r\n", "\xff\xfe\xfd"}) {
+    SCOPED_TRACE(garbage);
+    Asked asked(in_a_second);
+    asked.answer("EVALSHA", garbage);
+    const Answer answer = asked.pending.get();
+    EXPECT_THAT(answer.error, HasSubstr(asked.server.endpoint().text()));
+    EXPECT_EQ(answer.decision.taken, kTakenUnknown);
+    EXPECT_THAT(asked.peer.read_all(), testing::Not(HasSubstr("(timeout)")));
+  }
+}
+
+TEST(RedisStore, AServerThatGreetsAsAnotherProgramIsLeft) {
+  FakeServer server;
+  Limited limited(options_of(server), "token_bucket 5/1h");
+  auto pending = limited.submit("k");
+  Peer peer = server.accept();
+  peer.send("HTTP/1.1 400 Bad Request\r\n\r\n");
+  EXPECT_THAT(pending.get().error, HasSubstr(" sent what is no reply"));
+  EXPECT_THAT(peer.read_all(), testing::Not(HasSubstr("(timeout)")));
+}
+
+TEST(RedisStore, AServerThatIsPartOfAClusterSaysSo) {
+  Asked asked(options_of);
+  asked.answer("EVALSHA", "-MOVED 0 127.0.0.1:1\r\n");
+  EXPECT_THAT(asked.pending.get().error, HasSubstr("redis+cluster://"));
+}
 
 // A range in the reply to CLUSTER SLOTS: a node on this machine has these slots.
 std::string range_of(int first, int last, std::uint16_t port) {
@@ -328,6 +367,21 @@ TEST(RedisStore, ARedirectionWithoutAnAddressAsksForTheMap) {
   }
 }
 
+TEST(RedisStore, RedirectionsEndWithTheFifth) {
+  for (const std::string error : {"MOVED", "ASK"}) {
+    Asked asked(cluster_of);
+    const std::string here = " 0 127.0.0.1:" + std::to_string(asked.server.endpoint().port);
+    for (int calls = 0; calls <= Connection::kMaxTries;) {
+      const std::string command = read_command(asked.peer).front();
+      if (command == "EVALSHA") ++calls;
+      asked.peer.send(command == "EVALSHA"  ? "-" + error + here + "\r\n"
+                      : command == "ASKING" ? "+OK\r\n"
+                                            : map_of(asked.server));
+    }
+    EXPECT_THAT(asked.pending.get().error, HasSubstr("redirected once too often"));
+  }
+}
+
 // A node that is overloaded may answer each request after its deadline. Only MOVED names the node
 // for the next request, which does not wait for the map then.
 TEST(RedisStore, ALateErrorAsksForTheMapOfTheCluster) {
@@ -371,6 +425,23 @@ TEST(RedisStore, AServerThatIsBusyIsAskedAgainAfterPauses) {
   EXPECT_LT(shortest_of_last, 40ms);
   asked.peer.send(admission_of(command, kHourNs));
   EXPECT_EQ(asked.pending.get().error, "");
+}
+
+// No caller waits for it any more, only the store around this one.
+TEST(RedisStore, ARequestThatIsRefusedLateIsNotSentAgain) {
+  LateAnswers wanted;
+  Connected it(in_a_second);
+  auto late = it.limited.submit("k", &wanted);
+  EXPECT_EQ(read_command(it.peer).front(), "EVALSHA");
+  EXPECT_THAT(late.get().error, HasSubstr(" did not answer within 1s"));
+  const std::string busy = "-BUSY Redis is busy running a script.\r\n";
+  it.peer.send(busy);
+  const auto next = it.limited.submit("other");
+  for (int i = 0; i < 2; ++i) {  // What is sent again comes after the same pause for both.
+    const std::vector<std::string> call = read_command(it.peer);
+    EXPECT_EQ(call.at(2) + " " + call.at(3), "1 sluice:test:{other}");
+    it.peer.send(busy);
+  }
 }
 
 // Also if the refusal comes after the deadline, or several times before it. After a first refusal
@@ -471,11 +542,11 @@ TEST(RedisWatch, LeavesAServerThatAnswersNothing) {
 }
 
 TEST(RedisStore, AClockThatCannotBeIsNotCompared) {
-  for (const auto& [seconds, clock_behind] : std::vector<std::pair<std::string, std::uint64_t>>{
-           {"4000000000", 1},  // In 2096: this process's clock is behind.
-           {"4000000000x", 0},
-           {"99999999999", 0},
-           {"-1", 0}}) {
+  for (const auto& [seconds, late_clock] : std::vector<std::pair<std::string, std::string>>{
+           {"4000000000", "this process's clock"},  // In 2096.
+           {"4000000000x", ""},
+           {"99999999999", ""},
+           {"-1", ""}}) {
     Asked asked([](const FakeServer& server) {
       RedisOptions options = options_of(server);
       options.client_time = true;
@@ -484,7 +555,13 @@ TEST(RedisStore, AClockThatCannotBeIsNotCompared) {
     EXPECT_EQ(read_command(asked.peer).front(), "TIME");
     asked.answer("EVALSHA", command_of({seconds, "0"}) + "-OOM\r\n");
     asked.pending.get();
-    EXPECT_EQ(health_of(asked.limited).clock_behind, clock_behind) << seconds;
+    const StoreHealth health = health_of(asked.limited);
+    EXPECT_EQ(health.late_clock, late_clock) << seconds;
+    EXPECT_EQ(health.clock_behind, late_clock.empty() ? 0U : 1U) << seconds;
+    const auto lag =
+        late_clock.empty() ? 0ns : 4'000'000'000s - std::chrono::nanoseconds(wall_now());
+    EXPECT_GE(health.clock_lag, lag) << seconds;
+    EXPECT_LT(health.clock_lag, lag + 30s) << seconds << ", as late as the reply may be read";
   }
 }
 
@@ -492,7 +569,12 @@ TEST(RedisStore, ACallerThatALateClockAnsweredFindsItInTheHealth) {
   FakeServer server;
   Limited limited(options_of(server), "token_bucket 5/1m");
   std::optional<Peer> peer;
-  for (const std::uint64_t clock_behind : {0, 1}) {
+  struct Case {
+    std::chrono::seconds lag;
+    std::uint64_t clock_behind;
+  };
+  // A clock that is one second late is tolerated. Once it is on time, that is not noted.
+  for (const auto& [lag, clock_behind] : {Case{0s, 0}, Case{1s, 0}, Case{2s, 1}, Case{0s, 1}}) {
     const Request asked = limited.request("k");
     auto batch = std::make_unique<Batch>(std::span(&asked, 1));
     std::promise<StoreHealth> told;
@@ -502,11 +584,12 @@ TEST(RedisStore, ACallerThatALateClockAnsweredFindsItInTheHealth) {
     };
     limited.store().submit(std::move(batch));
     if (!peer) peer = accept_store(server);
-    peer->send(admission_of(read_command(*peer),
-                            kHourNs - static_cast<Instant>(clock_behind) * kMinuteNs));
+    peer->send(admission_of(read_command(*peer), kHourNs - std::chrono::nanoseconds(lag).count()));
     const StoreHealth health = told.get_future().get();
     EXPECT_EQ(health.clock_behind, clock_behind);
-    EXPECT_EQ(health.clock_lag.count(), static_cast<Instant>(clock_behind) * kMinuteNs);
+    EXPECT_EQ(health.clock_lag, clock_behind == 0 ? 0s : 2s);
+    EXPECT_EQ(health.late_clock,
+              clock_behind == 0 ? "" : "the clock of redis " + server.endpoint().text());
   }
 }
 
