@@ -17,27 +17,15 @@ Batch::Batch(std::span<const Request> requests, Mode mode, Instant now)
     request.key = {copy, request.key.copy(copy, request.key.size())};
     copy += request.key.size();
   }
-  keep_parts();
+  // The batch also owns the decisions of parts, since the caller may go away. Requests that are
+  // asked together always get theirs: a FallbackStore records them.
+  keep_parts([this](const Request& request) {
+    return std::max<std::size_t>(is_group() ? 1 : 0, request.parts.size());
+  });
   decisions_.resize(mode == Mode::kTogether ? 1 : requests_.size(),
                     Decision{.source = Source::kUnavailable});
 }
 
 Batch::~Batch() = default;
-
-// The batch also owns the decisions of parts, since the caller may go away. Requests that are asked
-// together always get theirs: a FallbackStore records them.
-void Batch::keep_parts() {
-  const auto parts_of = [&](const Request& request) {
-    return std::max<std::size_t>(is_group() ? 1 : 0, request.parts.size());
-  };
-  std::size_t count = 0;
-  for (const Request& request : requests_) count += parts_of(request);
-  parts_.resize(count, Decision{.source = Source::kUnavailable});
-  std::span<Decision> rest = parts_;
-  for (Request& request : requests_) {
-    request.parts = rest.first(parts_of(request));
-    rest = rest.subspan(request.parts.size());
-  }
-}
 
 }  // namespace sluice

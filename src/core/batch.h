@@ -81,8 +81,9 @@ class Batch final {
  public:
   /// Called once, when all decisions are made: within submit() or on the store's worker thread;
   /// after submit_and_wait(), on any thread that calls the store; or on the one that destroys the
-  /// store. It must not throw or block, since other callers wait for that thread. The batch is
-  /// destroyed when it returns.
+  /// store. It must not throw or block, since other callers wait for that thread. The batch may
+  /// be destroyed when it returns. (A store may want decisions of parts that the caller does not:
+  /// then Request::parts is not empty.)
   using Completion = std::function<void(Batch&)>;
 
   /// Whether each request is decided by itself, or all are admitted or none.
@@ -125,9 +126,25 @@ class Batch final {
     }
   }
 
-  /// Holds a share of `owner`, and so keeps the objects that requests refer to, until the batch is
-  /// destroyed.
+  using Owners = boost::container::small_vector<std::shared_ptr<const void>, 1>;
+  /// Holds a share of `owner`, and so keeps the objects that requests refer to, until the
+  /// completion has run.
   void keep(std::shared_ptr<const void> owner) { owners_.push_back(std::move(owner)); }
+  /// Holds these in place of the others.
+  void keep_only(Owners owners) { owners_ = std::move(owners); }
+
+  /// Gives each request room for the decisions of so many parts, in place of what it has.
+  template <class CountOf>
+  void keep_parts(CountOf count_of) {
+    std::size_t count = 0;
+    for (const Request& request : requests_) count += count_of(request);
+    parts_.resize(count, Decision{.source = Source::kUnavailable});
+    std::span<Decision> rest = parts_;
+    for (Request& request : requests_) {
+      request.parts = rest.first(count_of(request));
+      rest = rest.subspan(request.parts.size());
+    }
+  }
 
   /// Why a decision is kUnavailable: one sentence, the first reason. Empty if all are made.
   const std::string& error() const { return error_; }
@@ -152,27 +169,38 @@ class Batch final {
     virtual void on_reply(Batch& batch, std::size_t i,
                           std::chrono::steady_clock::time_point arrived) noexcept = 0;
     /// The inner store has made all decisions. Calls the completion, if the batch has one. Returns
-    /// a batch for the answers that may still come: the requests whose decisions were kTakenLater,
-    /// in their order, with copies and shares of all that they refer to. Null if there are none.
-    virtual std::unique_ptr<Batch> on_answered(Batch& batch) = 0;
+    /// whether the batch awaits the answers that may still come, to the requests whose decisions
+    /// were kTakenLater: it then owns all that these refer to. Once they have come, or will not,
+    /// this is called again.
+    virtual bool on_answered(Batch& batch) = 0;
 
    protected:
     ~OuterStore() = default;
   };
 
-  /// What an outer store remembers of a request: its own space, and the hash of the key.
+  /// What an outer store remembers of a request.
   struct Subject {
-    Space* space = nullptr;  ///< Null if the outer store has made the decision.
-    KeyHash key = {};
+    Space* space = nullptr;  ///< Its own. Null if the outer store has made the decision.
+    KeyHash key = {};        ///< The hash of the key.
+    /// The units that the outer store itself has admitted, and the entry in which it counts them,
+    /// until the inner store says what became of the request.
+    std::int64_t admitted = 0;
+    std::uint64_t entry = 0;
+  };
+
+  /// What the outer store awaits answers for.
+  enum class Stage : std::uint8_t {
+    kAsked,   ///< For the caller.
+    kLate,    ///< The caller has been answered: to remember them.
+    kCharge,  ///< To charge what it has admitted itself. There is no caller.
   };
 
   /// Set by an outer store before it passes the batch on: itself, and what it needs when the batch
   /// is answered. It lies here so that the outer store allocates nothing for it.
   struct {
     OuterStore* store = nullptr;
+    Stage stage = Stage::kAsked;
     boost::container::small_vector<Subject, 1> subjects;
-    /// Of `a & b`, where the caller wants no decisions of the parts.
-    std::vector<Decision> parts;
     /// A lower bound of the time at which the batch is sent.
     Instant sent = 0;
   } outer;
@@ -184,25 +212,25 @@ class Batch final {
   }
 
   /// Called by the store when all decisions are made: calls the completion, or the outer store if
-  /// there is one, and destroys the batch. Returns what OuterStore::on_answered() does: a batch
-  /// that the store completes in the same way when these answers have come, or will not come.
+  /// there is one. Destroys the batch, or returns it if late answers to it are awaited
+  /// (OuterStore::on_answered()): the store then calls this again when they have come, or will not
+  /// come.
   static std::unique_ptr<Batch> complete(std::unique_ptr<Batch> batch) {
-    OuterStore* const outer_store = std::exchange(batch->outer.store, nullptr);
-    if (outer_store != nullptr) return outer_store->on_answered(*batch);
+    if (batch->outer.store != nullptr) {
+      return batch->outer.store->on_answered(*batch) ? std::move(batch) : nullptr;
+    }
     assert(batch->completion != nullptr);
     batch->completion(*batch);
     return nullptr;
   }
 
  private:
-  void keep_parts();
-
   const Mode mode_;
   const Instant now_;
   boost::container::small_vector<Request, 1> requests_;
   boost::container::small_vector<Decision, 1> decisions_;
   std::vector<Decision> parts_;
-  boost::container::small_vector<std::shared_ptr<const void>, 1> owners_;
+  Owners owners_;
   boost::container::small_vector<char, 48> keys_;
   std::string error_;
 };

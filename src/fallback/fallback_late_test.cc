@@ -122,6 +122,23 @@ TEST_F(FallbackLateTest, OfChargesTellWhatWasCharged) {
   EXPECT_EQ(counted_as_not_charged(), 0U);
 }
 
+TEST_F(FallbackLateTest, OfSomeChargesSettleNoOthersAgain) {
+  wrap({}, "fixed_window 40/1h");
+  inner_->lose_all();
+  for (const char* key : {"late", "lost"}) EXPECT_TRUE(decide({.key = key}, kStart).allowed);
+  inner_->lose_nothing();
+  decide({.key = "other", .cost = 0}, kStart);
+  inner_->says = [](const Request& asked) -> std::optional<Decision> {
+    if (asked.key != "lost") return std::nullopt;
+    return Decision{.source = Source::kUnavailable, .taken = kTakenUnknown};
+  };
+  inner_->be_late("late");
+  EXPECT_EQ(counted_as_not_charged(), 1U);
+  inner_->answer();
+  EXPECT_EQ(counted_as_not_charged(), 1U);
+  EXPECT_EQ(counted_as_charged(), 1U);
+}
+
 // Callers of the store would wait behind them.
 TEST_F(FallbackLateTest, ChargesOfManyKeysFollowEachOther) {
   constexpr std::size_t kKeys = 3 * ChargeBack::kAtOnce;
@@ -204,6 +221,10 @@ TEST_F(FallbackLateTest, TellOfAGroup) {
   ask_late({{.key = "a", .cost = 2}, {.key = "b", .cost = 3}}, Batch::Mode::kTogether);
   inner_->answer();
   EXPECT_EQ(charged_back(), 5);
+  ask_late({{.key = "c", .cost = 2}, {.key = "d", .cost = 3}}, Batch::Mode::kTogether);
+  inner_->lose_replies();
+  inner_->answer();
+  EXPECT_EQ(counted_as_not_charged(), 5U);
 }
 
 TEST_F(FallbackLateTest, TellOfEachPart) {

@@ -107,7 +107,7 @@ Request FallbackStore::in_local(const Subject& subject, const Request& request) 
 
 // Answers the request without the inner store, if it can: a return of what the policy or the local
 // states gave, or a request that the store has just denied. Returns whether it did.
-bool FallbackStore::answer_inline(const Subject& subject, const Request& request, Instant now,
+bool FallbackStore::answer_inline(Subject& subject, const Request& request, Instant now,
                                   Instant& sent, Decision& decision) {
   if (is_return(request.operation) && request.giver == Source::kPolicy) {
     decision = policy_decision(OnFailure::kAllow, {&request, 1});
@@ -119,7 +119,7 @@ bool FallbackStore::answer_inline(const Subject& subject, const Request& request
     const std::lock_guard lock(local_mutex_);
     bring_to_told(subject, request, at);
     decision = local_->answer({&local, 1}, at);
-    note_local(subject, request, decision, at, Sent::kNo);
+    note_local(subject, request, decision, at, false);
     return true;
   }
   return repeat_denial(subject, request, now, sent, decision);
@@ -194,20 +194,10 @@ std::unique_ptr<Batch> FallbackStore::left_to_ask(std::unique_ptr<Batch> batch) 
 // Wants the decisions of the parts of each `a & b` that is asked alone, also where the caller does
 // not: the local states need them.
 void FallbackStore::want_parts(Batch& batch) {
-  const auto lacks_parts = [](const Request& request) {
-    return request.limit->parts.size() > 1 && request.parts.empty();
-  };
-  std::size_t count = 0;
-  for (const Request& request : batch.requests()) {
-    if (lacks_parts(request)) count += request.limit->parts.size();
-  }
-  batch.outer.parts.resize(count, Decision{.source = Source::kUnavailable});
-  std::span<Decision> rest = batch.outer.parts;
-  for (Request& request : batch.requests()) {
-    if (!lacks_parts(request)) continue;
-    request.parts = rest.first(request.limit->parts.size());
-    rest = rest.subspan(request.parts.size());
-  }
+  batch.keep_parts([](const Request& request) {
+    const std::size_t parts = request.limit->parts.size();
+    return request.parts.empty() && parts > 1 ? parts : request.parts.size();
+  });
 }
 
 // Before the local states answer for the key or block it. REQUIRES: the policy is local, and
@@ -223,11 +213,12 @@ void FallbackStore::bring_to_told(const Subject& subject, const Request& request
                    charges_.pending(name_of(subject), now));
 }
 
-// Keeps account of what the local states have admitted, or taken back. Returns the units that wait
-// for the store's answer.
-ChargeBack::Charge FallbackStore::note_local(const Subject& subject, const Request& request,
-                                             const Decision& answer, Instant now, Sent sent) {
-  if (lends(*request.limit) || !answer.allowed) return {};
+// Keeps account of what the local states have admitted, or taken back. `is_sent`: the store may
+// carry out the request as well; then settle_admitted() is called when that is known, or never will
+// be.
+void FallbackStore::note_local(Subject& subject, const Request& request, const Decision& answer,
+                               Instant now, bool is_sent) {
+  if (lends(*request.limit) || !answer.allowed) return;
   std::int64_t units = 0;
   switch (request.operation) {
     case Operation::kTake:
@@ -239,28 +230,26 @@ ChargeBack::Charge FallbackStore::note_local(const Subject& subject, const Reque
       break;
     case Operation::kRefund:
       // If it was sent, the store may have got these units.
-      if (sent == Sent::kNo) charges_.subtract(name_of(subject), request.cost);
-      return {};
+      if (!is_sent) charges_.subtract(name_of(subject), request.cost);
+      return;
     case Operation::kReset:
       charges_.forget(name_of(subject));
-      return {};
+      return;
     default:
-      return {};
+      return;
   }
-  if (units == 0 || sent == Sent::kUnanswered) {
-    count_not_charged_back(units);
-    return {};
-  }
+  if (units == 0) return;
   const auto until =
       now + local_->reset_after(subject.key, in_local(subject, request), now).count();
   ChargeBack::Charge charge{.name = name_of(subject),
                             .limit = FallbackSpace::of(subject).keep(*request.limit),
                             .key = std::string(request.key),
                             .units = units};
-  const std::int64_t lost = charges_.add(charge, now, until, sent == Sent::kAnswerMayCome);
+  const std::int64_t lost = charges_.add(charge, now, until, is_sent);
   count_not_charged_back(lost);
-  charge.units -= lost;
-  return charge;
+  if (!is_sent) return;
+  subject.admitted = units - lost;
+  subject.entry = charge.entry;
 }
 
 void FallbackStore::count_not_charged_back(std::int64_t units) {
@@ -287,60 +276,6 @@ std::shared_ptr<FallbackSpace> FallbackStore::space_of(const ChargeBack::Charge&
   }
 }
 
-/// Receives the answers to requests that each have an AnsweredLater, also answers that come after
-/// the deadline. With the turn of a batch of charges, it sends the next such batch after it.
-class FallbackStore::LaterReceiver final : public Batch::OuterStore {
- public:
-  LaterReceiver(FallbackStore& store, std::vector<AnsweredLater> all, std::shared_ptr<void> turn)
-      : store_(store), all_(std::move(all)), turn_(std::move(turn)) {}
-
-  void on_reply(Batch& batch, std::size_t i, SteadyTime arrived) noexcept override {
-    store_.settle_later(batch, i, all_, store_.arrived_at(batch.now(), arrived));
-  }
-
-  std::unique_ptr<Batch> on_answered(Batch& batch) override {
-    std::vector<Request> requests;
-    std::vector<AnsweredLater> late;
-    for (std::size_t i = 0; i < batch.decisions().size(); ++i) {
-      if (batch.decisions()[i].source != Source::kUnavailable) continue;
-      if (batch.decisions()[i].taken != kTakenLater) {
-        store_.settle_later(batch, i, all_, store_.decided_at(batch.now()));
-        continue;
-      }
-      for (std::size_t j = 0; j < batch.requests_of(i).size(); ++j) {
-        requests.push_back(batch.requests()[i + j]);
-        late.push_back(all_[i + j]);
-      }
-    }
-    const auto answers = [](const Decision& one) { return one.source == Source::kStore; };
-    // This turn is over, so that the next batch of charges may have its own.
-    const bool had_turn = std::exchange(turn_, nullptr) != nullptr;
-    if (had_turn && std::ranges::any_of(batch.decisions(), answers)) {
-      store_.charge_back({}, batch.now());
-    }
-    if (late.empty()) return nullptr;
-    return store_.batch_of(std::move(late), requests, batch.mode(), batch.now(), batch.outer.sent);
-  }
-
- private:
-  FallbackStore& store_;
-  const std::vector<AnsweredLater> all_;
-  std::shared_ptr<void> turn_;
-};
-
-// A batch of these requests; `all` has one for each of them.
-std::unique_ptr<Batch> FallbackStore::batch_of(std::vector<AnsweredLater> all,
-                                               std::span<const Request> requests, Batch::Mode mode,
-                                               Instant now, Instant sent,
-                                               std::shared_ptr<void> turn) {
-  auto batch = std::make_unique<Batch>(requests, mode, now);
-  const auto receiver = std::make_shared<LaterReceiver>(*this, std::move(all), std::move(turn));
-  batch->outer.store = receiver.get();
-  batch->outer.sent = sent;
-  batch->keep(receiver);
-  return batch;
-}
-
 // The store answers, or can be asked again: charges to it what the local states have admitted and
 // still counts. For these keys, of which it has just admitted requests, that may not wait until
 // other keys' charges may be sent. Those are sent one batch after the other, or callers would wait
@@ -349,14 +284,12 @@ void FallbackStore::charge_back(std::span<const KeyName> names, Instant now) {
   using Outcome = ChargeBack::Outcome;
   const Instant at = decided_at(now);
   std::vector<Request> requests;
-  std::vector<AnsweredLater> all;
+  std::vector<Subject> subjects;
+  Batch::Owners owners;
   std::vector<ChargeBack::Charge> taken;
-  std::shared_ptr<void> turn;  // Held until the batch is answered.
   if (!names.empty()) taken = charges_.take(names, at);
-  if (charges_.may_charge(at) && !is_charging_.exchange(true)) {
-    turn = {this, [this](void*) { is_charging_ = false; }};
-    std::ranges::move(charges_.take(at), std::back_inserter(taken));
-  }
+  const bool has_turn = charges_.may_charge(at) && !is_charging_.exchange(true);
+  if (has_turn) std::ranges::move(charges_.take(at), std::back_inserter(taken));
   for (ChargeBack::Charge& charge : taken) {
     const auto space = space_of(charge);
     Request request{.limit = charge.limit.get(), .key = charge.key};
@@ -372,75 +305,83 @@ void FallbackStore::charge_back(std::span<const KeyName> names, Instant now) {
     request.cost = due.charge;
     request.space = space->inner.get();
     requests.push_back(request);
-    charge.units = due.charge;
-    // The request refers to the key in `taken`.
-    all.push_back({.name = charge.name,
-                   .admitted = charge,
-                   .limit = charge.limit,
-                   .space = space,
-                   .is_charge_back = true});
+    subjects.push_back({.space = space.get(),
+                        .key = charge.name.key,
+                        .admitted = due.charge,
+                        .entry = charge.entry});
+    owners.push_back(charge.limit);
+    owners.push_back(space);
   }
-  if (requests.empty()) return;
-  auto batch = batch_of(std::move(all), requests, Batch::Mode::kEach, now, at, std::move(turn));
+  if (requests.empty()) {
+    if (has_turn) is_charging_ = false;
+    return;
+  }
+  auto batch = std::make_unique<Batch>(requests, Batch::Mode::kEach, now);
+  batch->outer.store = this;
+  batch->outer.stage = Batch::Stage::kCharge;
+  batch->outer.subjects.assign(subjects.begin(), subjects.end());
+  batch->outer.sent = at;
+  batch->keep_only(std::move(owners));
   want_parts(*batch);
+  if (has_turn) {
+    batch->completion = [this](const Batch& answered) {
+      is_charging_ = false;
+      const auto answers = [](const Decision& one) { return one.source == Source::kStore; };
+      if (std::ranges::any_of(answered.decisions(), answers)) charge_back({}, answered.now());
+    };
+  }
   inner_->submit(std::move(batch));
 }
 
-// The store has answered requests_of(i), whose units this process had admitted before, or will not.
-// (A reset or block is not repeated in the local states: the policy has carried it out there, and
-// to do so again would end what came after it.)
-void FallbackStore::settle_later(Batch& batch, std::size_t i, std::span<const AnsweredLater> all,
-                                 Instant arrived) {
-  const Decision& answer = batch.decisions()[i];
-  const std::span<const Request> requests = batch.requests_of(i);
-  if (lends(*requests[0].limit)) return;  // What was granted is released: see Request::is_reclaim.
-  const std::lock_guard lock(local_mutex_);  // What is told and what is pending belong together.
-  for (std::size_t j = 0; j < requests.size(); ++j) {
-    if (answers_ != nullptr && answer.source == Source::kStore) {
-      // It may come by the connection to a server that the key has left since. (But what this
-      // process gives back it sees at once.)
-      const Operation operation = requests[j].operation;
-      const bool gives_back = operation == Operation::kReset || operation == Operation::kRefund;
-      record(all[i + j].name, requests[j], batch.own_decision(i, j), batch, arrived,
-             gives_back ? kMaxInt64 : batch.outer.sent);
-    }
-    settle_admitted(all[i + j], requests[j], answer, arrived);
-  }
-}
-
-void FallbackStore::settle_admitted(const AnsweredLater& one, const Request& request,
-                                    const Decision& answer, Instant arrived) {
+// What became of the units of batch.requests()[place] that were admitted before.
+void FallbackStore::settle_admitted(Batch& batch, std::size_t place, const Decision& answer,
+                                    Instant arrived) {
   using Outcome = ChargeBack::Outcome;
-  const std::int64_t units = one.admitted.units;
+  Subject& subject = batch.outer.subjects[place];
+  const Request& request = batch.requests()[place];
+  const bool is_charge = batch.outer.stage == Batch::Stage::kCharge;
+  const std::int64_t units = std::exchange(subject.admitted, 0);
   if (units == 0) return;
+  const ChargeBack::Charge charge{.name = name_of(subject), .entry = subject.entry};
   if (may_be_executed(answer)) {
-    if (!one.is_charge_back) charges_.settle(one.admitted, units, Outcome::kOver, arrived);
+    if (!is_charge) charges_.settle(charge, units, Outcome::kOver, arrived);
     return count_not_charged_back(units);
   }
   std::int64_t charged = 0;
   if (answer.allowed) {
     charged = request.operation == Operation::kTakeUpTo ? answer.taken : request.cost;
     charged = std::min(charged, units);
-    charges_.settle(one.admitted, charged, Outcome::kOver, arrived);
+    charges_.settle(charge, charged, Outcome::kOver, arrived);
     counters_.charged_back.fetch_add(static_cast<std::uint64_t>(charged),
                                      std::memory_order_relaxed);
   }
   if (charged == units) return;
-  const Outcome rest = one.is_charge_back ? Outcome::kNotSent : Outcome::kNotCharged;
-  charges_.settle(one.admitted, units - charged, rest, arrived);
+  const Outcome rest = is_charge ? Outcome::kNotSent : Outcome::kNotCharged;
+  charges_.settle(charge, units - charged, rest, arrived);
 }
 
-// What the store has told of a key. `newer_than`: see LastAnswers::record(). REQUIRES: answers_ is
-// not null; the limit lends no permits.
-void FallbackStore::record(const KeyName& name, const Request& request, const Decision& answer,
-                           const Batch& batch, Instant arrived, Instant newer_than) {
+// What the store has told of the key of batch.requests()[place]. REQUIRES: answers_ is not null;
+// the limit lends no permits.
+void FallbackStore::record(const Batch& batch, std::size_t place, const Decision& answer,
+                           Instant arrived) {
+  const Request& request = batch.requests()[place];
+  const KeyName name = name_of(batch.outer.subjects[place]);
   // As before sending: a denial that was recorded while this refund or reset was in flight may be
   // older than it.
   ask_again_after(request, name);
   if (request.operation == Operation::kBlock) return;  // It hides how many units remain.
-  const bool is_now = batch.now() == kStoreTime;
-  answers_->record(name, request, answer, is_now ? std::optional(batch.outer.sent) : std::nullopt,
-                   arrived, newer_than);
+  // Where a store has several connections, a group comes by that of its first key: since it was
+  // sent, its other keys may have had newer answers by theirs. A late answer may come by the
+  // connection to a server that the key has left since. (But what this process gives back it sees
+  // at once.)
+  const bool gives_back =
+      request.operation == Operation::kReset || request.operation == Operation::kRefund;
+  const bool is_late = batch.outer.stage != Batch::Stage::kAsked;
+  const bool is_newest = is_late ? gives_back : !batch.is_group();
+  const Instant sent = batch.outer.sent;
+  answers_->record(name, request, answer,
+                   batch.now() == kStoreTime ? std::optional(sent) : std::nullopt, arrived,
+                   is_newest ? kMaxInt64 : sent);
 }
 
 Watch FallbackStore::watch(const std::shared_ptr<Space>& space, std::string_view key,

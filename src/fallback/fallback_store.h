@@ -113,17 +113,6 @@ class FallbackStore final : public BatchStore, private Batch::OuterStore {
 
  private:
   class Settling;
-  class LaterReceiver;
-  /// What is to be done when the store has answered a request, or will not, whose units were
-  /// admitted before: one that charges them, or one whose answer is late.
-  struct AnsweredLater {
-    KeyName name;
-    ChargeBack::Charge admitted = {};  ///< In charges_, as sent. Of no units if none were admitted.
-    /// Those to which the request refers.
-    std::shared_ptr<const LimitDefinition> limit;
-    std::shared_ptr<FallbackSpace> space;
-    bool is_charge_back = false;
-  };
   /// What is known of a space by its name. It outlives the space, for the next one of that name.
   struct Known {
     std::weak_ptr<FallbackSpace> space;
@@ -154,7 +143,7 @@ class FallbackStore final : public BatchStore, private Batch::OuterStore {
     if (!is_reset && (request.operation != Operation::kRefund || request.cost == 0)) return;
     answers_->ask_again(name, clock_.now(), is_reset);
   }
-  bool answer_inline(const Subject& subject, const Request& request, Instant now, Instant& sent,
+  bool answer_inline(Subject& subject, const Request& request, Instant now, Instant& sent,
                      Decision& decision);
   bool repeat_denial(const Subject& subject, const Request& request, Instant now, Instant& sent,
                      Decision& decision);
@@ -163,20 +152,13 @@ class FallbackStore final : public BatchStore, private Batch::OuterStore {
   /// Records the answer: see settling.cc.
   void on_reply(Batch& batch, std::size_t i, SteadyTime arrived) noexcept override;
   /// Lets the policy decide what has no answer: see settling.cc.
-  std::unique_ptr<Batch> on_answered(Batch& batch) override;
-  void record(const KeyName& name, const Request& request, const Decision& answer,
-              const Batch& batch, Instant arrived, Instant newer_than);
-  std::unique_ptr<Batch> batch_of(std::vector<AnsweredLater> all, std::span<const Request> requests,
-                                  Batch::Mode mode, Instant now, Instant sent,
-                                  std::shared_ptr<void> turn = nullptr);
-  void settle_later(Batch& batch, std::size_t i, std::span<const AnsweredLater> all,
-                    Instant arrived);
-  void settle_admitted(const AnsweredLater& one, const Request& request, const Decision& answer,
-                       Instant arrived);
+  bool on_answered(Batch& batch) override;
+  bool settle_late(Batch& batch);
+  void record(const Batch& batch, std::size_t place, const Decision& answer, Instant arrived);
+  void settle_admitted(Batch& batch, std::size_t place, const Decision& answer, Instant arrived);
   void bring_to_told(const Subject& subject, const Request& request, Instant now);
-  enum class Sent : std::uint8_t { kNo, kUnanswered, kAnswerMayCome };
-  ChargeBack::Charge note_local(const Subject& subject, const Request& request,
-                                const Decision& answer, Instant now, Sent sent);
+  void note_local(Subject& subject, const Request& request, const Decision& answer, Instant now,
+                  bool is_sent);
   void count_not_charged_back(std::int64_t units);
   std::shared_ptr<FallbackSpace> space_of(const ChargeBack::Charge& charge);
   void charge_back(std::span<const KeyName> names, Instant now);
@@ -192,8 +174,9 @@ class FallbackStore final : public BatchStore, private Batch::OuterStore {
   ChargeBack charges_;
   std::atomic<bool> is_charging_ = false;  // A batch of charges of any keys is under way.
   FallbackCounters counters_;
-  // Held while the local states answer or change, so that the units that they admit and those in
-  // charges_ are seen together.
+  // Held while the local states answer or change, and while a late answer is recorded, so that the
+  // units that they admit, those in charges_ and what was told are seen together. (charge_back()
+  // does without: units come into charges_ only once the local states count them.)
   std::mutex local_mutex_;
   mutable std::mutex mutex_;  // guards the next three
   std::map<std::string, Known, std::less<>> spaces_;

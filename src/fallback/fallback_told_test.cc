@@ -383,6 +383,17 @@ TEST_F(FallbackToldTest, AStoreThatIsBackIsChargedAtOnce) {
   EXPECT_EQ(remaining_in_store(kStoreTime), 35) << "once";
 }
 
+// A part of the batch has an answer, but not the store's.
+TEST_F(FallbackToldTest, AStoreThatAnswersNothingIsNotCharged) {
+  wrap({}, "fixed_window 40/1h");
+  inner_->lose_all();
+  decide({.cost = 5}, kStart);
+  inner_->asked.clear();
+  const Ask refund{.operation = Operation::kRefund, .giver = Source::kLocal};
+  decide_batch({refund, {.key = "lost"}}, kStart);
+  EXPECT_EQ(inner_->asked.size(), 1U);
+}
+
 TEST_F(FallbackToldTest, AGroupIsChargedToTheStoreToo) {
   wrap({}, "fixed_window 40/1h");
   inner_->lose_all();
@@ -659,9 +670,11 @@ TEST_F(FallbackToldTest, AnotherAlgorithmForTheNameBeginsFresh) {
   decide({.cost = 5}, kStart);
   space_.reset();
   use("leaky_bucket 40/1h queue=39");
-  EXPECT_EQ(decide({.cost = 3}, kStart).remaining, 37);
   find_again();
   EXPECT_EQ(store_->counters().not_charged_back, 5U);
+  inner_->lose_all();
+  EXPECT_EQ(decide({.cost = 3}, kStart).remaining, 37);
+  find_again();
   EXPECT_EQ(remaining_in_store(), 37);
 }
 

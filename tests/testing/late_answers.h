@@ -17,22 +17,22 @@ class LateAnswers final : public Batch::OuterStore {
   void on_reply(Batch&, std::size_t i, std::chrono::steady_clock::time_point) noexcept override {
     replied.push_back(i);
   }
-  std::unique_ptr<Batch> on_answered(Batch& batch) override {
-    std::vector<Request> late;
+  bool on_answered(Batch& batch) override {
+    if (batch.outer.stage == Batch::Stage::kLate) {
+      for (const std::size_t i : late_) {
+        all.push_back(batch.decisions()[i]);
+        const auto& own = batch.requests()[i].parts;
+        parts.insert(parts.end(), own.begin(), own.end());
+      }
+      return false;
+    }
     for (std::size_t i = 0; i < batch.decisions().size(); ++i) {
-      if (batch.decisions()[i].taken == kTakenLater) late.push_back(batch.requests()[i]);
+      if (batch.decisions()[i].taken == kTakenLater) late_.push_back(i);
     }
     batch.completion(batch);
-    if (late.empty()) return nullptr;
-    auto later = std::make_unique<Batch>(late);
-    later->keep(std::move(kept));
-    later->completion = [this](const Batch& answered) {
-      for (const Decision& decision : answered.decisions()) all.push_back(decision);
-      for (const Request& request : answered.requests()) {
-        parts.insert(parts.end(), request.parts.begin(), request.parts.end());
-      }
-    };
-    return later;
+    batch.outer.stage = Batch::Stage::kLate;
+    batch.keep_only({std::move(kept)});
+    return !late_.empty();
   }
 
   /// What the requests refer to: it is destroyed once they have been answered.
@@ -40,6 +40,9 @@ class LateAnswers final : public Batch::OuterStore {
   std::vector<std::size_t> replied;  // Which decisions it was told as they were made.
   std::vector<Decision> all;
   std::vector<Decision> parts;
+
+ private:
+  std::vector<std::size_t> late_;
 };
 
 }  // namespace sluice

@@ -55,12 +55,6 @@ struct PendingRequest : ListHook {
 
   /// For the RemoteWorker only: the batch that it is a part of; null once it has its answer.
   PendingBatch* batch = nullptr;
-
-  /// It stands for the i-th decision of the batch.
-  void refer_to(Batch& asked, std::size_t i) {
-    requests = asked.requests_of(i);
-    decision = &asked.decisions()[i];
-  }
 };
 
 /// A list of requests, in the order of arrival, which does not own them.
@@ -77,10 +71,9 @@ class RequestList : public List<PendingRequest> {
   void append(RequestList& others) { splice(end(), others); }
 };
 
-/// A batch that a RemoteWorker has taken over and not completed yet, or after that, those of its
-/// requests that are late, in the batch that the outer store has made for them. The RemoteWorker
-/// owns it: it is in one of its lists from submit() or submit_and_wait() until finish() destroys
-/// it.
+/// A batch that a RemoteWorker has taken over and that awaits answers, also those to late requests,
+/// after its caller has been answered. The RemoteWorker owns it: it is in one of its lists from
+/// submit() or submit_and_wait() until finish() destroys it.
 struct PendingBatch : ListHook {
   using Clock = std::chrono::steady_clock;
 

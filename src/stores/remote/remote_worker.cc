@@ -41,7 +41,8 @@ PendingBatch::PendingBatch(std::unique_ptr<Batch> taken)
   auto* next = requests.data();
   for (std::size_t i = 0; i < batch->decisions().size(); ++i) {
     if (!is_unavailable(batch->decisions()[i])) continue;
-    next->refer_to(*batch, i);
+    next->requests = batch->requests_of(i);
+    next->decision = &batch->decisions()[i];
     next->now = batch->now();
     next->batch = this;
     ++next;
@@ -407,8 +408,7 @@ void RemoteWorker::refuse(PendingRequest& request, const std::string& refusal,
   end_unanswered(request, refusal + key);
 }
 
-/// Completes the batch. What is late then waits for its replies, in the batch that the outer store
-/// has made for them.
+/// Completes the batch. What is late then waits for its replies.
 void RemoteWorker::finish(PendingBatch& batch) {
   // Without an outer store, late replies have no receiver, and the keys of their requests may be
   // destroyed once the caller has been answered. (The error goes on saying that they are late.)
@@ -425,13 +425,7 @@ void RemoteWorker::finish(PendingBatch& batch) {
   }
   WaitingCaller* const waiter = std::exchange(batch.waiter, nullptr);
   batch.batch = Batch::complete(std::move(batch.batch));
-  if (batch.late != 0) {
-    std::size_t place = 0;
-    for (PendingRequest& request : batch.requests) {
-      if (request.batch != nullptr) request.refer_to(*batch.batch, place++);
-    }
-    late_.push_back(*ended.release());
-  }
+  if (batch.late != 0) late_.push_back(*ended.release());
   if (waiter != nullptr) waiter->wake();
 }
 

@@ -60,10 +60,10 @@ class Router {
 /// this process reads it later.
 ///
 /// A request that was sent and is late is failed (kTakenLater), so that its caller gets an answer,
-/// but its reply is still received. That goes to the batch that the outer store returns for such
-/// requests from Batch::complete(). What is kept for it is bounded by what routers send before they
-/// have a reply. Each request has at most one count in the StoreHealth: answered, refused or late.
-/// That of one whose reply is still received is made with the reply, which may be a refusal.
+/// but its reply is still received, for the outer store. The batch that is kept for it is bounded
+/// by what routers send before they have a reply. Each request has at most one count in the
+/// StoreHealth: answered, refused or late. That of one whose reply is still received is made with
+/// the reply, which may be a refusal.
 ///
 /// A batch may take several calls: if it has more requests than one call holds, or keys on several
 /// nodes of a cluster. The deadline of each request then counts from when its call was sent, so
