@@ -145,7 +145,7 @@ Decision acquire_all(ClaimList claims, std::chrono::nanoseconds patience, std::s
   check_together(asked.requests);
   require_patience(patience);
   const AcquireOutcome outcome =
-      WaitQueues::acquire_blocking(asked.acquire_request(patience), std::nullopt, stop);
+      WaitQueues::acquire_blocking(asked.acquire_request(patience), stop);
   return whole_of(outcome.decision, claims.size());
 }
 

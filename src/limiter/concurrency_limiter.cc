@@ -68,8 +68,8 @@ Permit ConcurrencyLimiter::acquire(std::string_view key, nanoseconds patience,
                                    std::stop_token stop) {
   require_patience(patience);
   if (patience == nanoseconds(0) && !stop.stop_requested()) return try_acquire(key);
-  const AcquireOutcome outcome = WaitQueues::acquire_blocking(
-      request_of(*core_, key, end_of(patience, *core_)), std::nullopt, stop);
+  const AcquireOutcome outcome =
+      WaitQueues::acquire_blocking(request_of(*core_, key, end_of(patience, *core_)), stop);
   return {outcome.decision, lease_of(*core_, *leases_, std::string(key), outcome)};
 }
 

@@ -64,26 +64,13 @@ void require_reset(std::string_view key, const Decision& answer) {
                    "': it may or may not have reset it");
 }
 
-// Limiter::acquire() for a caller that may have to wait, and has not asked the store. Not inlined,
-// as the next one, for the sake of those that need not wait.
+// Limiter::acquire() for a caller that may have to wait. Not inlined, for the sake of those that
+// need not.
 [[gnu::noinline]] Decision ask_and_wait(const LimiterCore& core, std::string_view key,
                                         std::int64_t cost, nanoseconds patience,
                                         const std::stop_token& stop) {
   AcquireRequest request(core.claim(key, cost), TimerQueue::later(core.now(), patience));
-  return WaitQueues::acquire_blocking(std::move(request), std::nullopt, stop).decision;
-}
-
-// The same for a caller that has asked, under a limit of one part. It has not read the clock: so
-// its timeout begins here, after the answer, and the store counts as asked now.
-[[gnu::noinline]] Decision wait_after(const Decision& answer, const LimiterCore& core,
-                                      const BoundLimit& bound, std::uint64_t wakings,
-                                      std::string_view key, std::int64_t cost, nanoseconds patience,
-                                      const std::stop_token& stop) {
-  const TimerQueue::TimePoint now = core.now();
-  AcquireOutcome asked{.decision = answer, .asked_at = now, .bounds = {&bound}, .wakings = wakings};
-  asked.counted_for.emplace_back(answer, std::span<const Decision>());
-  AcquireRequest request(core.claim(key, cost), TimerQueue::later(now, patience));
-  return WaitQueues::acquire_blocking(std::move(request), std::move(asked), stop).decision;
+  return WaitQueues::acquire_blocking(std::move(request), stop).decision;
 }
 
 }  // namespace
@@ -248,23 +235,23 @@ void Limiter::async_reserve(std::string_view key, std::int64_t cost, nanoseconds
                   });
 }
 
-// A caller of a limit of one part that is admitted at once reads no clock, and makes nothing that
-// waiting needs. One of an `a & b` may have to know for how long each part counts its units.
+// A store in this process is first asked without patience, under a limit of one part: a caller that
+// need not wait then reads no clock, and makes nothing that waiting needs. What is denied has taken
+// nothing. (Of an `a & b` the caller may have to know for how long each part counts its units.)
 Decision Limiter::acquire(std::string_view key, std::int64_t cost, nanoseconds patience,
                           std::stop_token stop) {
-  // Before bound(): if set_limit() replaces that limit, the count has changed, and a caller that
-  // then waits for reserved units asks again under the new limit.
-  const std::uint64_t wakings = WaitingCallers::wakings();
   const BoundLimit& bound = core_->bound();
-  const Request request = to_reserve(bound, key, cost, patience);
-  if (stop.stop_requested() || CountedFor::parts_of(*request.limit) > 0 ||
-      (cost > 0 && !core_->queues().is_empty(key, bound.limit))) {
-    return ask_and_wait(*core_, key, cost, patience, stop);
+  Request request = to_reserve(bound, key, cost, patience);
+  const bool may_pass_at_once = !stop.stop_requested() && !core_->store().answers_later() &&
+                                CountedFor::parts_of(*request.limit) == 0 &&
+                                (cost == 0 || core_->queues().is_empty(key, bound.limit));
+  if (may_pass_at_once) {
+    request.patience_ns = 0;
+    const Decision decision = core_->store().decide_one(request);
+    if (decision.allowed) [[likely]]
+      return decision;
   }
-  const Decision decision = core_->store().decide_one(request);
-  if (decision.allowed && decision.delay == nanoseconds(0)) [[likely]]
-    return decision;
-  return wait_after(decision, *core_, bound, wakings, key, cost, patience, stop);
+  return ask_and_wait(*core_, key, cost, patience, stop);
 }
 
 void Limiter::async_acquire(std::string_view key, std::int64_t cost, nanoseconds patience,

@@ -72,13 +72,23 @@ TEST_F(AcquireTest, ReturnsWhatItNoLongerWaitsFor) {
   Limiter& limiter = use("token_bucket 1/1h");
   limiter.acquire("k");
   std::stop_source stop;
-  store_->on_the_way = [&] { stop.request_stop(); };
+  store_->on_the_way = [&] {  // It is asked first without patience.
+    store_->on_the_way = [&] { stop.request_stop(); };
+  };
   const Decision decision = limiter.acquire("k", 1, kForever, stop.get_token());
   EXPECT_FALSE(decision.allowed);
   EXPECT_EQ(decision.ended, Ended::kStopped);
   EXPECT_GT(decision.retry_after, seconds(3590));
   EXPECT_EQ(decision.delay, nanoseconds(0));
   EXPECT_LE(limiter.peek("k").reset_after, hours(1));
+}
+
+TEST_F(AcquireTest, AsksAStoreOnAnotherMachineOnce) {
+  store_->answers = ScriptedStore::Answers::kWhenTold;
+  Limiter& limiter = use("token_bucket 1/1h");
+  EXPECT_TRUE(limiter.acquire("k"));
+  EXPECT_FALSE(limiter.acquire("k", 1, seconds(1)));
+  EXPECT_EQ(store_->asked.size(), 2U);
 }
 
 TEST_F(AcquireTest, ACallerThatIsStoppedBeforeItComesGetsNothing) {

@@ -215,8 +215,7 @@ TEST_F(UnansweredWaiterTest, HasAnotherNameForACallerThatBlocks) {
   store_->answers = ScriptedStore::Answers::kAtOnce;
   store_->on_the_way = [this] { answer_ = {.allowed = true}; };  // When it asks again.
   queues_ = std::make_shared<WaitQueues>(std::make_shared<TimerThread>(timer_->now()));
-  const AcquireOutcome outcome =
-      WaitQueues::acquire_blocking(request(), std::nullopt, stop_.get_token());
+  const AcquireOutcome outcome = WaitQueues::acquire_blocking(request(), stop_.get_token());
   EXPECT_TRUE(outcome.is_granted());
   std::vector<Asked> takes = store_->asked;
   std::erase_if(takes, [](const Asked& asked) { return asked.operation != Operation::kTake; });

@@ -751,10 +751,9 @@ void WaitQueues::acquire(AcquireRequest request, const std::stop_token& stop, co
   done(*asked);
 }
 
-AcquireOutcome WaitQueues::acquire_blocking(AcquireRequest request,
-                                            std::optional<AcquireOutcome> asked,
-                                            const std::stop_token& stop) {
-  if (!asked && !stop.stop_requested() && !waits_first(request)) {
+AcquireOutcome WaitQueues::acquire_blocking(AcquireRequest request, const std::stop_token& stop) {
+  std::optional<AcquireOutcome> asked;
+  if (!stop.stop_requested() && !waits_first(request)) {
     asked = ask_now(request, request.claim().queues->now());
   }
   if (!asked || must_wait(request, *asked)) {

@@ -105,11 +105,9 @@ class WaitQueues final {
   /// becomes AcquireOutcome::error.
   static void acquire(AcquireRequest request, const std::stop_token& stop, const Done& done);
 
-  /// The same, but asks on the calling thread, and blocks it until the outcome is known. `asked` is
-  /// the outcome, if the caller has just asked the store directly. Rethrows AcquireOutcome::error.
-  static AcquireOutcome acquire_blocking(AcquireRequest request,
-                                         std::optional<AcquireOutcome> asked,
-                                         const std::stop_token& stop);
+  /// The same, but asks on the calling thread, and blocks it until the outcome is known. Rethrows
+  /// AcquireOutcome::error.
+  static AcquireOutcome acquire_blocking(AcquireRequest request, const std::stop_token& stop);
 
   /// Returns what was granted to a caller that no longer wants it: refunds each claim what it still
   /// counts (nothing if the key was reset meanwhile), or releases the permit; the first callers of

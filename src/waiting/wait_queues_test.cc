@@ -343,7 +343,7 @@ TEST_F(WaitQueuesTest, ATimeoutThatPassesWhileTheStoreIsAskedFirstIsToldAsOne) {
   store_->on_the_way = [&] { timer_->freeze(seconds(2)); };
   const AcquireRequest request({.binding = binding_, .queues = queues_, .key = "k"},
                                timer_->after(seconds(1)), 3);
-  const AcquireOutcome late = WaitQueues::acquire_blocking(request, std::nullopt, {});
+  const AcquireOutcome late = WaitQueues::acquire_blocking(request, {});
   EXPECT_EQ(late.decision.ended, Ended::kTimedOut) << "of a call that blocks";
 }
 
