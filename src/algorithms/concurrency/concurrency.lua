@@ -61,6 +61,9 @@ if count > 0 then
   end
 end
 summaries = pack('<dI4I4I4I4', count, room_l, room_h, last_l, last_h)
-if changed then
+if operation == 4 then
+  -- A block leaves them as they are: by a clock that is behind, those that have expired count.
+  permits = nil
+elseif changed then
   part, part_end = '', last_h * 4294967296 + last_l
 end

@@ -1,43 +1,40 @@
 -- Writes what a unit changes: one request, or `members`. A server that refuses to write does so
 -- before anything is written.
--- reads     key, space, state, head, slots_at, states, last, spare, pushes, inner and expiry of the
---           request, or instead of these `members`; permits, now, given_ms, skew_ms
--- sets      failure: what a server says that refuses; expiry: until when the value is kept
+-- reads     key, space, state, head, slots_at, states, last, spare, pushes, expiry, until_l and
+--           until_h of the request, or instead of these `members`, of which none is blocked;
+--           permits, now, written, given_ms, skew_ms
+-- sets      failure: what a server says that refuses
 local member = 0
 repeat
   if members then
     member = member + 1
-    key, space, state, head, slots_at, states, last, spare, pushes, inner =
+    key, space, state, head, slots_at, states, last, spare, pushes, expiry =
         list(members[member], 1, 10)
-    expiry = state and unpack('<I4', state, head - 7) * kUnit or 0
+    until_l, until_h = 0, 0
   end
   local reply
-  if inner then
-    -- A value within a block is written as a whole, and wrapped again afterwards.
-    expiry = 0
-  end
-  local renews, grows, lifetime_ms = permits or not state or last > expiry, false, 0
+  local renews, grows, lifetime_ms = permits or not state or last > expiry * kUnit, false, 0
   if pushes then
     for p = 1, #pushes do
       grows = grows or pushes[p].new_size
     end
   end
   if renews then
-    expiry = ceil((last + spare) / kUnit) * kUnit
+    expiry = ceil((last + spare) / kUnit)
   end
   if renews or grows then
     -- What a refund leaves for a clock that is behind may have ended longer ago than clocks differ.
     lifetime_ms = given_ms > 0 and given_ms or
-                  max(1, ceil((expiry - now) / 1000000) + 1 + skew_ms)
+                  max(1, ceil((expiry * kUnit - now) / 1000000) + 1 + skew_ms)
+    -- A debt may reach beyond what four bytes hold.
+    expiry = min(4294967295, expiry)
   end
-  -- A debt may reach beyond what four bytes hold.
-  local instants = pack('<I4I4', min(4294967295, expiry / kUnit), floor(now / kUnit))
+  local instants = pack('<I4I4I4I4', until_l, until_h, expiry, written)
   if last == 0 then
     reply = pcall('DEL', key)
-  elseif inner or grows or renews and (permits or not state or slots_at == head) then
+  elseif grows or renews and (permits or not state or slots_at == head) then
     -- All of it. The slots of a ring that grows begin with its oldest one.
-    local slots = permits or inner and sub(state or '', head + 1) or
-                  grows and call('GETRANGE', key, head, -1) or ''
+    local slots = permits or grows and call('GETRANGE', key, head, -1) or ''
     for p = pushes and #pushes or 0, 1, -1 do
       local push = pushes[p]
       local begin, size, first = push.at - head, push.size * 16, push.first * 16

@@ -607,7 +607,7 @@ TEST(RedisStore, ACallThatTookLongIsNoSignOfALateClock) {
   std::string answer = evalsha.at(4).substr(0, 4);  // Its number.
   put(answer, asked_at, '1', '\1');
   answer += "\xf5\x01t";
-  put(answer, asked_at, written, written);
+  put(answer, asked_at, Instant{0}, written, written);
   std::string reply;
   append_text(reply, answer);
   asked.peer.send(reply);

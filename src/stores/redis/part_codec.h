@@ -49,8 +49,9 @@ void put(std::string& output, const Values&... values) {
   output.append(bytes.data(), bytes.size());
 }
 
-/// The two instants at the end of a head, in whole kInstantUnitNs: see script.lua.
-inline constexpr std::size_t kInstantsBytes = 8;
+/// The three instants at the end of a head, of which the last two are in whole kInstantUnitNs: see
+/// script.lua.
+inline constexpr std::size_t kInstantsBytes = 16;
 inline constexpr std::int64_t kInstantUnitNs = std::int64_t{1} << 30;
 
 /// Added to the kind of a part to which a refund returns nothing: see Request::uncounted_parts.

@@ -17,17 +17,16 @@
 --           byte that is read of a value at first (empty: all of it is)
 --
 -- A value has a head and slots. The head: 245, how many parts, for each part its algorithm's letter
--- and the numbers under which its state may be kept; then the state of each part; then the instant
--- up to which the value's expiry suffices, and the one at which it was written (4 bytes each, in
--- units of 2^30 ns, a little more than a second). The slots are the entries of rings, or permits. A
--- value may be wrapped in a block: see other_value.lua.
+-- and the numbers under which its state may be kept; then the state of each part, all zero where it
+-- is fresh; then the instant at which the key's block ends (8 bytes; 0: it has none), the one up to
+-- which the value's expiry suffices, and the one at which it was written (4 bytes each, in units of
+-- 2^30 ns, a little more than a second). The slots are the entries of rings, or permits.
 --
 -- Requests that are charged all or none are one unit; each other request is a unit by itself.
 -- Returns one string: the call's number (4) and the instant (8), then for each unit '-', the length
 -- of a sentence (2) and the sentence if it failed; else '1' if it is admitted, '0' if it is denied,
 -- and then for each of its requests:
---   1 if the key has a value, plus 2 if it is blocked (1 byte)
---   when the block ends, if it is blocked (8)
+--   1 if the key has a value, else 0 (1 byte)
 --   the head of the value, if it has one, as it was before
 --   for each part that is a ring or permits a summary (24): see ring_log.lua, concurrency.lua
 --   how much was taken (double), if the request takes as much as there is
@@ -54,7 +53,7 @@ local call, pcall = redis.call, redis.pcall
 local ceil, floor, min, max = math.ceil, math.floor, math.min, math.max
 -- Totals and counts stay below this.
 local kTotals = 9007199254740992
--- Of the two instants at the end of a head.
+-- Of the last two instants of a head.
 local kUnit = 1073741824
 local kDamaged = 'ERR the value of the key is none of this program, or is damaged'
 
@@ -151,6 +150,7 @@ if now_h == 4294967295 then
   end
 end
 local now = now_h * 4294967296 + now_l
+local written = floor(now / kUnit)
 -- Another clock, or the next request's instant, may be behind this one.
 local behind = given_ms > 0 or skew_ms > 0
 
@@ -165,17 +165,31 @@ while at <= #asked do
     local begins, last_byte = ARGV[space], ARGV[space + 2]
     local value = last_byte == '' and (pcall('GET', key) or '') or
                   pcall('GETRANGE', key, '0', last_byte)
-    -- state: the value, as far as it has been read, if this limit can go on from it. inner: the
-    -- value within a block. until_l, until_h: when the block ends that stands afterwards.
-    local state, inner, until_l, until_h
-    local known, block = '\0', ''
+    -- state: the value, as far as it has been read, if this limit can go on from it. until_l,
+    -- until_h: when the block ends that stands; blocked_to: both as one. expiry: that of the value.
+    local state, known, until_l, until_h, expiry, blocked_to = nil, '\0', 0, 0, 0, 0
     if operation == 5 then
       -- A reset removes a value that is damaged, too, and answers as if there had been none.
       failure = value.err or failure
     elseif #value >= head and sub(value, 1, #begins) == begins then
       state, known = value, '\1'
+      until_l, until_h, expiry = unpack('<I4I4I4', state, head - 15)
+      if until_h >= 2147483648 then
+        failure = kDamaged
+      end
     elseif value ~= '' then
-      --> stores/redis/other_value.lua
+      -- Another limit's counts as none, and is overwritten. One that begins as this limit's is too
+      -- short for it.
+      if value.err or byte(value) ~= 245 or sub(value, 1, #begins) == begins then
+        failure = value.err or kDamaged
+      end
+    end
+    if until_h > now_h or until_h == now_h and until_l > now_l then
+      -- It denies what takes.
+      admitted = admitted and operation > 1
+      blocked_to = until_h * 4294967296 + until_l
+    else
+      until_l, until_h = 0, 0
     end
     -- What the parts say: their states afterwards; where the slots end; the last instant at which a
     -- state matters, and for how much longer the value may be kept; the rings that get a slot.
@@ -186,7 +200,7 @@ while at <= #asked do
     repeat
       local measures, from = operation == 1, #begins + 1
       operation = measures and 8 or operation
-      at, states, slots_at, last, spare, summaries = parts_at, nil, head, 0, 0, ''
+      at, states, slots_at, last, spare, summaries = parts_at, nil, head, blocked_to, 0, ''
       for _ = 1, parts do
         local kind, a_l, a_h, b_l, b_h, d
         kind, a_l, a_h, b_l, b_h, d, at = unpack('<BI4I4I4I4d', asked, at)
@@ -215,9 +229,13 @@ while at <= #asked do
           if a_l >= 4294967296 then
             a_l, a_h = a_l - 4294967296, a_h + 1
           end
-          if not until_h or a_h > until_h or a_h == until_h and a_l > until_l then
+          if a_h > until_h or a_h == until_h and a_l > until_l then
             until_l, until_h = a_l, a_h
           end
+          -- The states of the parts before it stay.
+          part = state and sub(state, #begins + 1, head - 16) or
+                 string.rep('\0', head - 16 - #begins)
+          part_end = until_h * 4294967296 + until_l
         end
         if part then
           states = states and states .. part or part
@@ -235,12 +253,10 @@ while at <= #asked do
       failure = kDamaged
     end
     local before = not state and '' or #state == head and state or sub(state, 1, head)
-    answer = answer .. known .. block .. before .. summaries ..
-             (taken and pack('<d', taken) or '')
-    -- A refund to nothing takes off a block that is over, as all that writes does.
+    answer = answer .. known .. before .. summaries .. (taken and pack('<d', taken) or '')
     local changes = operation ~= 8
     if operation == 3 then
-      changes = state or inner == begins and not until_h
+      changes = state
     elseif operation == 5 then
       changes = value ~= ''
     end
@@ -248,18 +264,12 @@ while at <= #asked do
       members = members or {}
       if changes then
         members[#members + 1] =
-            {key, space, state, head, slots_at, states, last, spare, pushes, inner}
+            {key, space, state, head, slots_at, states, last, spare, pushes, expiry}
       end
       changes = #members > 0
     end
     if more == 0 and changes and admitted and not failure then
-      local expiry = state and unpack('<I4', state, head - 7) * kUnit or 0
-      if operation ~= 4 then
-        --> stores/redis/commit.lua
-      end
-      if until_h and not members and not failure then
-        --> stores/redis/wrap.lua
-      end
+      --> stores/redis/commit.lua
       if freed then
         -- Wakes the callers that wait. If this user may not publish, they ask again by themselves.
         pcall('PUBLISH', key, '')

@@ -148,24 +148,18 @@ AnswerLayout layout_of(const Request& request) {
 
 // Where the pieces of an answer to one request lie.
 struct AnswerPieces {
-  const char* until = nullptr;  // When the key's block ends; null if it has none.
-  const char* head = nullptr;   // Of the key's value; null if it has none.
-  const char* tail = nullptr;   // The summaries, then what was taken.
+  const char* head = nullptr;  // Of the key's value; null if it has none.
+  const char* tail = nullptr;  // The summaries, then what was taken.
 };
 
 // Takes an answer off the front of `rest`; false if there is none.
 bool take_answer(std::string_view& rest, const AnswerLayout& layout, AnswerPieces& pieces) {
-  constexpr char kKnown = 1;
-  constexpr char kBlocked = 2;
-  const char* const flags = take(rest, 1);
-  if (flags == nullptr || (*flags & ~(kKnown | kBlocked)) != 0) return false;
-  const bool is_known = (*flags & kKnown) != 0;
-  const bool is_blocked = (*flags & kBlocked) != 0;
-  if (is_blocked) pieces.until = take(rest, sizeof(Instant));
+  const char* const flag = take(rest, 1);
+  if (flag == nullptr || (*flag != 0 && *flag != 1)) return false;
+  const bool is_known = *flag == 1;
   if (is_known) pieces.head = take(rest, layout.head);
   pieces.tail = take(rest, layout.tail);
-  return pieces.tail != nullptr && (pieces.until != nullptr) == is_blocked &&
-         (pieces.head != nullptr) == is_known;
+  return pieces.tail != nullptr && (pieces.head != nullptr) == is_known;
 }
 
 // Passes over the answers to a request or group that was forgotten.
@@ -193,12 +187,12 @@ bool read_answer(std::string_view& rest, Answer& answer) {
   const AnswerLayout layout = layout_of(request);
   AnswerPieces& pieces = answer.pieces;
   if (!take_answer(rest, layout, pieces)) return false;
-  if (pieces.until != nullptr && (answer.until = read_int64(pieces.until)) <= answer.now) {
-    return false;
-  }
   if (pieces.head != nullptr) {
+    const char* const end = pieces.head + layout.head;
+    const Instant until = read_int64(end - kInstantsBytes);
+    if (until > answer.now) answer.until = until;
     std::uint32_t units = 0;
-    std::memcpy(&units, pieces.head + layout.head - sizeof units, sizeof units);
+    std::memcpy(&units, end - sizeof units, sizeof units);
     answer.written = units * kInstantUnitNs;
   }
   if (takes_up_to(request)) {

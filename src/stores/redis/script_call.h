@@ -22,7 +22,7 @@ std::string_view script_text();
 /// Its SHA-1 in 40 hexadecimal digits, by which EVALSHA names it.
 std::string_view script_sha();
 
-/// How many bytes the script replies about one request, besides its flags and its block.
+/// How many bytes the script replies about one request, besides its flag.
 struct AnswerLayout {
   std::size_t head = 0;  // The head of the key's value, if it has one.
   std::size_t tail = 0;  // The summaries, and what was taken.

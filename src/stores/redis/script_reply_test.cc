@@ -59,6 +59,12 @@ std::string head_text(std::uint32_t number = kNumber) {
   return text + instant_text(kNow);
 }
 
+// The head of a value whose parts are fresh and whose block ends then.
+std::string blocked_head(std::size_t bytes, Instant until) {
+  std::string head(bytes, '\0');
+  return head.replace(bytes - 16, sizeof until, instant_text(until));
+}
+
 std::string reply_of(const std::vector<std::string>& texts) {
   std::string bytes;
   append_text(bytes, std::accumulate(texts.begin(), texts.end(), std::string()));
@@ -212,7 +218,7 @@ class One {
 };
 
 constexpr const char* kPermits = "concurrency 2 lease=1us";
-// The verdict, and that the key has no value and no block.
+// The verdict, and that the key has no value.
 const std::string kAdmitted("1\0", 2);
 const std::string kDenied("0\0", 2);
 
@@ -252,21 +258,18 @@ TEST(ScriptReply, OfPermitsThatMakesNoSenseIsRefused) {
 }
 
 TEST(ScriptReply, OfABlockDeniesAndEndsLater) {
-  const std::string until = instant_text(kNow + 30);
   One denied("token_bucket 5/1m", Operation::kTake);
-  EXPECT_EQ(denied.read("0\2" + until), "");
+  const std::string blocked = blocked_head(denied.head_bytes(), kNow + 30);
+  EXPECT_EQ(denied.read("0\1" + blocked), "");
   EXPECT_EQ(denied.decision.retry_after.count(), 30);
   EXPECT_EQ(denied.decision.remaining, 0);
   One blocks("token_bucket 5/1m", Operation::kBlock);
-  EXPECT_EQ(blocks.read("1\2" + until), "");
+  EXPECT_EQ(blocks.read("1\1" + blocked), "");
   EXPECT_EQ(blocks.decision.reset_after.count(), 30);
-  // Admitted all the same; over by now; cut short.
-  EXPECT_EQ(One("token_bucket 5/1m", Operation::kTake).read("1\2" + until), kOtherVerdict);
-  EXPECT_EQ(One("token_bucket 5/1m", Operation::kTake).read("0\2" + instant_text(kNow)),
-            kUnreadable);
-  One cut("token_bucket 5/1m", Operation::kTake);
-  EXPECT_EQ(cut.read("0\2" + until.substr(1)), kUnreadable);
-  EXPECT_FALSE(cut.readable);
+  // Admitted all the same; denied, though it is over by now.
+  EXPECT_EQ(One("token_bucket 5/1m", Operation::kTake).read("1\1" + blocked), kOtherVerdict);
+  const std::string over = blocked_head(blocked.size(), kNow);
+  EXPECT_EQ(One("token_bucket 5/1m", Operation::kTake).read("0\1" + over), kOtherVerdict);
 }
 
 // No instant is as late, and with one the end of the longest limit could not be computed.
@@ -275,7 +278,7 @@ TEST(ScriptReply, WithAnInstantAtTheEndOfTimeIsRefused) {
       "sliding_window 5/2305843009213693952ns precision=2305843009213693952ns";
   for (const Instant newest : {kEndOfTime - 1, kEndOfTime}) {
     One asked(kLongest, Operation::kTake, 0);
-    const std::string head(asked.head_bytes(), 'x');
+    const std::string head(asked.head_bytes(), '\0');
     const std::string_view error = asked.read("1\1" + head + summary(1, newest, newest));
     EXPECT_EQ(error.empty(), newest < kEndOfTime) << error;
   }
@@ -309,9 +312,9 @@ TEST(ScriptReply, ThatTakesOtherThanThereIsIsRefused) {
     EXPECT_EQ(cut.read(fresh), kUnreadable);
     EXPECT_FALSE(cut.readable);
     // A block denies it, and nothing is taken.
-    const std::string blocked = "0\2" + instant_text(kNow + 30) + fresh.substr(2);
     One denied(expression, Operation::kTakeUpTo, 9);
-    EXPECT_EQ(denied.read(blocked + count_text(5)), "");
+    const std::string blocked = "0\1" + blocked_head(denied.head_bytes(), kNow + 30);
+    EXPECT_EQ(denied.read(blocked + fresh.substr(2) + count_text(5)), "");
     EXPECT_FALSE(denied.decision.allowed);
     EXPECT_EQ(denied.decision.taken, 0);
     // Nothing is taken where nothing is asked for, and nothing is said of it.
@@ -372,9 +375,8 @@ TEST(ScriptCallBounds, ForgottenRequestsAreNotTouched) {
   RedisSpace bucket_space("sluice", bucket.definition());
   const std::string known =
       std::string("1\1", 2) + std::string(space.head_bytes(), 'x') + summary();
-  const std::string blocked = "0\2" + instant_text(kNow + 1) + summary();
   const Request stays{.limit = &bucket.definition(), .space = &bucket_space, .key = "b"};
-  for (const std::string& first : {kAdmitted + summary(), known, blocked, failure("OOM")}) {
+  for (const std::string& first : {kAdmitted + summary(), known, failure("OOM")}) {
     auto gone = std::make_unique<std::pair<Request, Decision>>();
     gone->first = {.limit = &limit.definition(), .space = &space, .key = "a"};
     Decision decision;
