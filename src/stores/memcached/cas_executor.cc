@@ -20,7 +20,7 @@ std::size_t bytes_of(const KeyEntry& key) {
 // Whether it waits for a write that executes it.
 bool awaits_write(const PendingRequest& pending) {
   return static_cast<const KeyEntry*>(pending.holder)->is_write() &&
-         (pending.is_late || pending.decision->source != Source::kUnavailable);
+         (pending.judged != nullptr || pending.decision->source != Source::kUnavailable);
 }
 
 }  // namespace
@@ -70,8 +70,7 @@ void CasExecutor::flush() {
 std::string CasExecutor::expire(PendingRequest& pending) {
   const KeyEntry& key = *static_cast<const KeyEntry*>(pending.holder);
   pending.may_be_executed = awaits_write(pending);
-  pending.is_late = pending.may_be_executed ||
-                    (key.is_in_flight && !key.is_write() && &key.waiting.front() == &pending);
+  pending.is_late = pending.may_be_executed || (key.is_in_flight && !key.is_write());
   if (pending.may_be_executed) {
     const std::span<const Decision> parts = pending.requests[0].parts;
     std::vector<Decision> judged{*pending.decision};
@@ -100,8 +99,14 @@ void CasExecutor::begin_round(KeyEntry& key) {
   next_round(key);
 }
 
-// Reads the key for the requests that wait now, if any.
+// Reads the key for the requests that wait now, if any. Those that are late are not tried again.
 void CasExecutor::next_round(KeyEntry& key, bool claims) {
+  for (auto next = key.waiting.begin(); next != key.waiting.end();) {
+    PendingRequest& pending = *next++;
+    if (!pending.is_late) continue;
+    pending.unlink();
+    worker_.fail(pending, "its time is up");
+  }
   if (key.waiting.empty()) return end_round(key);
   key.step = Step::kRead;
   key.claims = claims;
@@ -136,7 +141,7 @@ void CasExecutor::make_room() {
 // another process has changed it.
 void CasExecutor::on_sending(KeyEntry& key) {
   key.is_in_flight = true;
-  if (key.is_write() || key.waiting.empty() || key.waiting.front().is_late) return;
+  if (key.is_write() || key.waiting.empty()) return;
   const Instant now = wall_now();
   if (!key.last.is_current(key.connection.number(), now)) return;
   if (!state_.read(key.last.value, *key.waiting.front().requests[0].limit)) return;
@@ -175,14 +180,8 @@ void CasExecutor::on_read(KeyEntry& key, const MetaReply& reply,
   const Instant now = wall_now();
   worker_.monitor().on_clock(StoreMonitor::kOwnClock,
                              std::chrono::nanoseconds(reply.written_s * kSecondNs - now));
-  // No other can be late: see expire().
-  PendingRequest* const late = key.waiting.front().is_late ? &key.waiting.pop_front() : nullptr;
-  if (late != nullptr) tell_what_is_left(*late, now);
   judge(key, now);
-  const bool writes = prepare_write(key, now);
-  // Not before: this may destroy the late request's limit, to which state_ may refer.
-  if (late != nullptr) worker_.complete(*late, arrived);
-  if (writes) return key.connection.send_now(key);
+  if (prepare_write(key, now)) return key.connection.send_now(key);
   key.losses = 0;
   answer(key.judged, arrived);
   next_round(key);
@@ -201,7 +200,7 @@ bool CasExecutor::read_state(KeyEntry& key, const MetaReply& reply) {
                               "written";
   while (!key.waiting.empty()) {
     const PendingRequest& first = key.waiting.front();
-    if (first.requests[0].operation == Operation::kReset && !first.is_late) return true;
+    if (first.requests[0].operation == Operation::kReset) return true;
     worker_.refuse(key.waiting.pop_front(), refusal, " (key '" + *key.name + "')");
   }
   return false;
@@ -210,42 +209,18 @@ bool CasExecutor::read_state(KeyEntry& key, const MetaReply& reply) {
 void CasExecutor::judge(KeyEntry& key, Instant now) {
   for (std::size_t i = 0; i < kMaxJudged && !key.waiting.empty(); ++i) {
     PendingRequest& pending = key.waiting.pop_front();
-    assert(!pending.is_late);
-    *pending.decision = decide(pending, pending.requests[0], now);
+    *pending.decision =
+        state_.decide(pending.requests[0], pending.now == kStoreTime ? now : pending.now);
     key.judged.push_back(pending);
   }
 }
 
-Decision CasExecutor::decide(const PendingRequest& pending, const Request& request, Instant now) {
-  return state_.decide(request, pending.now == kStoreTime ? now : pending.now);
-}
-
-// Of a late request, which is not executed.
-void CasExecutor::tell_what_is_left(PendingRequest& late, Instant now) {
-  Request peek = late.requests[0];
-  peek.operation = Operation::kTake;
-  peek.cost = 0;
-  *late.decision = decide(late, peek, now);
-  late.decision->allowed = false;
-  late.decision->retry_after = kNever;
-}
-
-// Drops the decisions that were made: their requests wait again, before later ones. But those that
-// are late have not been executed, and fail.
+// Drops the decisions that were made and not carried out: their requests wait again, before later
+// ones.
 void CasExecutor::judge_again(KeyEntry& key) {
-  fail_late(key.judged);
+  for (PendingRequest& pending : key.judged) pending.may_be_executed = false;
   key.judged.append(key.waiting);
   key.waiting.append(key.judged);
-}
-
-void CasExecutor::fail_late(RequestList& requests) {
-  for (auto next = requests.begin(); next != requests.end();) {
-    PendingRequest& pending = *next++;
-    if (!pending.is_late) continue;
-    pending.unlink();
-    pending.may_be_executed = false;
-    worker_.fail(pending, "its time is up");
-  }
 }
 
 // False if there is nothing to write: denials change nothing, and a missing value need not be
@@ -307,7 +282,6 @@ void CasExecutor::on_lost(KeyEntry& key, Loss loss, std::string_view why) {
     return next_round(key);
   }
   judge_again(key);
-  fail_late(key.waiting);
   next_round(key);
 }
 
@@ -320,7 +294,7 @@ void CasExecutor::on_broken(KeyEntry& key, std::string_view why) {
 void CasExecutor::answer(RequestList& judged, Connection::Clock::time_point arrived) {
   while (!judged.empty()) {
     PendingRequest& pending = judged.pop_front();
-    if (pending.is_late) {
+    if (pending.judged != nullptr) {
       *pending.decision = pending.judged->front();
       std::ranges::copy(pending.judged->begin() + 1, pending.judged->end(),
                         pending.requests[0].parts.begin());

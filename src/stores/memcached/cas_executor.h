@@ -35,8 +35,7 @@ namespace sluice::memcached {
 /// of the deadline: a claimer that needs longer to write misses the deadline of its own callers.
 ///
 /// A write whose outcome is unknown is not repeated: its requests are kUnavailable. A request whose
-/// time is up before it is judged is not executed; but the first such one of a key that is being
-/// read is told what remains.
+/// time is up is executed only if its key is being read or written by then.
 class CasExecutor final : public Router, public KeyListener {
  public:
   /// The most requests that are judged on one value.
@@ -71,10 +70,7 @@ class CasExecutor final : public Router, public KeyListener {
   static bool has_lost_for(const KeyEntry& key, std::chrono::nanoseconds time);
   bool read_state(KeyEntry& key, const MetaReply& reply);
   void judge(KeyEntry& key, Instant now);
-  Decision decide(const PendingRequest& pending, const Request& request, Instant now);
-  void tell_what_is_left(PendingRequest& late, Instant now);
   void judge_again(KeyEntry& key);
-  void fail_late(RequestList& requests);
   bool prepare_write(KeyEntry& key, Instant now);
   void on_written(KeyEntry& key, const MetaReply& reply, Connection::Clock::time_point arrived);
   void on_race_lost(KeyEntry& key);

@@ -298,40 +298,28 @@ TEST_F(ImpatientCasExecutorTest, ALateReplyAnswersNoRequest) {
   EXPECT_TRUE(is_quiet());
 }
 
-// It is not executed, and the value says what is left.
-TEST_F(ImpatientCasExecutorTest, ALateReadTellsWhatIsLeft) {
-  LateAnswers wanted;
-  ask_late({request("k", 2), request("k", 2)}, wanted, [&] { send_next(); });
-  answer(value(2, 7));
-  EXPECT_TRUE(is_quiet());
-  ASSERT_EQ(wanted.all.size(), 1U) << "one for each key is enough";
-  EXPECT_EQ(wanted.all[0].source, Source::kStore);
-  EXPECT_FALSE(wanted.all[0].allowed);
-  EXPECT_EQ(wanted.all[0].retry_after, kNever);
-  EXPECT_EQ(wanted.all[0].remaining, 3);
-}
-
-// Its limit, by which the value was made, is destroyed with it, and the next one is judged after
-// it.
-TEST_F(ImpatientCasExecutorTest, ALateReadMayHaveTheLastShareOfItsLimit) {
-  LateAnswers wanted;
-  auto own = std::make_shared<const Limit>("fixed_window 5/1h", "login");
-  Request late = request("k", 2);
-  late.limit = &own->definition();
-  wanted.kept = std::move(own);
-  ask_late({late}, wanted, [&] { send_next(); });
-  const Limit others("fixed_window 9/1h", "login");
-  Request next = request("k");
-  next.limit = &others.definition();
-  Decision decision;
-  own_request_.requests = {&next, 1};
-  own_request_.decision = &decision;
-  own_request_.now = kNow;
-  on_worker([&] { executor_.route(own_request_); });
-  answer(value(2, 7));
-  EXPECT_EQ(wanted.all.size(), 1U);
-  EXPECT_EQ(decision.remaining, 6);
-  EXPECT_THAT(sent(), HasSubstr("fixed_window 9/1h"));
+// As those whose callers wait, but it is not tried again.
+TEST_F(ImpatientCasExecutorTest, ALateReadIsFollowedByItsWrite) {
+  const auto write_late = [&](std::string_view key, std::string_view reply) {
+    LateAnswers wanted;
+    const Decision decision =
+        ask_late({request(key, 2), request(key, 2)}, wanted, [&] { send_next(); });
+    EXPECT_EQ(decision.taken, kTakenLater);
+    answer(value(2, 7));
+    EXPECT_THAT(exchange(reply), HasSubstr(" C7 c O0"));
+    EXPECT_TRUE(is_quiet());
+    EXPECT_EQ(wanted.all.size(), 2U);
+    return wanted.all;
+  };
+  const std::vector<Decision> written = write_late("a", done(8));
+  EXPECT_TRUE(written.at(0).allowed);
+  EXPECT_EQ(written.at(0).remaining, 1);
+  EXPECT_FALSE(written.at(1).allowed);
+  EXPECT_EQ(written.at(1).source, Source::kStore);
+  for (const Decision& lost : write_late("b", "EX O0\r\nMN\r\n")) {
+    EXPECT_EQ(lost.source, Source::kUnavailable);
+    EXPECT_EQ(lost.taken, 0);
+  }
 }
 
 // A write that was sent in time, and is answered after the caller: it is not made again.

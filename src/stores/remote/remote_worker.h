@@ -44,10 +44,8 @@ class Router {
   }
   /// The request's deadline has passed: the router forgets it, as abandon() does, unless a reply
   /// that tells of its key is under way. Then it sets is_late, and keeps the request until it calls
-  /// complete() or fail(), or until abandon() is called. If it has not executed the request, it
-  /// completes it with a denial without an end (kNever) that tells what remains; only a router does
-  /// so whose batches take one call (sent_at()). Returns one sentence that says why there is no
-  /// answer: RemoteWorker::late_error().
+  /// complete() or fail(), or until abandon() is called. Returns one sentence that says why there
+  /// is no answer: RemoteWorker::late_error().
   virtual std::string expire(PendingRequest& request) = 0;
   /// The router forgets the request, and notes whether it may have been executed. Its keys, its
   /// spaces and its decision may be destroyed after this call.
