@@ -8,9 +8,11 @@
 #include <string_view>
 #include <vector>
 
+#include "algorithms/state_codec.h"
 #include "check.h"
 #include "sluice/limit.h"
 #include "stores/memcached/key_state.h"
+#include "stores/memcached/memcached_space.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -21,10 +23,14 @@ using namespace sluice;
 
 constexpr Instant kNow = 1'700'000'000'000'000'000;
 
-// Appends the hash with which a value ends, so that the bytes before it are parsed.
-std::string with_hash(std::string value) {
-  auto hash = static_cast<std::uint32_t>(XXH3_64bits(value.data(), value.size()));
-  for (int i = 0; i < 4; ++i, hash >>= 8) value += static_cast<char>(hash & 0xff);
+// A value of this space with these states: what comes before them, and the hash with which it ends.
+std::string value_of(const memcached::MemcachedSpace& space, std::string_view states) {
+  std::string value;
+  ByteWriter writer(value);
+  writer.put(char{1});
+  writer.put(space.kind());
+  value += states;
+  writer.put(static_cast<std::uint32_t>(XXH3_64bits(value.data(), value.size())));
   return value;
 }
 
@@ -45,14 +51,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       Limit("sliding_counter 5/1s"), Limit("sliding_log 5/1s & token_bucket 9/1m borrow=yes"),
       Limit("concurrency 3")};
   if (size < 1) return 0;
-  // The first byte says which limit is asked, whether the value gets the right hash, and whether
-  // the key is blocked.
+  // The first byte says which limit is asked, whether the others are a value or what it says of the
+  // states and the block, and whether the key is blocked.
   const LimitDefinition& limit = limits[data[0] % limits.size()].definition();
+  const memcached::MemcachedSpace space("sluice", limit);
   std::string value(reinterpret_cast<const char*>(data) + 1, size - 1);
-  if (data[0] < 0x80) value = with_hash(std::move(value));
+  if (data[0] < 0x80) value = value_of(space, value);
 
   memcached::KeyState state;
-  if (!state.read(value, limit)) check(state.is_gone());
+  if (!state.read(value, space)) check(state.is_gone());
   Request request{.limit = &limit, .key = "k", .cost = 0, .duration_ns = 1'000, .permit = 5};
   decide(state, request, kNow);
   check(!state.changed());
@@ -70,9 +77,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!state.changed() || state.is_gone()) return 0;
 
   std::string written;
-  state.write(written);
+  state.write(space, written);
   memcached::KeyState again;
-  if (!again.read(written, limit)) {
+  if (!again.read(written, space)) {
     // Stamps that are not the start of a sub-window, which Sluice never writes, may decrease
     // afterwards.
     check(limit.expression.starts_with("sliding_window"));

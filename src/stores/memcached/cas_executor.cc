@@ -17,6 +17,10 @@ std::size_t bytes_of(const KeyEntry& key) {
   return sizeof key + kBeside + key.name->capacity() + key.last.value.capacity();
 }
 
+const MemcachedSpace& space_of(const PendingRequest& pending) {
+  return static_cast<const MemcachedSpace&>(*pending.requests[0].space);
+}
+
 // Whether it waits for a write that executes it.
 bool awaits_write(const PendingRequest& pending) {
   return static_cast<const KeyEntry*>(pending.holder)->is_write() &&
@@ -43,8 +47,7 @@ Connection& CasExecutor::connection_of(std::string_view name) const {
 
 void CasExecutor::route(PendingRequest& pending) {
   assert(pending.requests.size() == 1);
-  const Request& request = pending.requests[0];
-  static_cast<const MemcachedSpace&>(*request.space).name_of(request.key, name_);
+  space_of(pending).name_of(pending.requests[0].key, name_);
   const auto found = keys_.find(name_);
   const bool is_known = found != keys_.end();
   Connection& connection = is_known ? found->second.connection : connection_of(name_);
@@ -144,7 +147,7 @@ void CasExecutor::on_sending(KeyEntry& key) {
   if (key.is_write() || key.waiting.empty()) return;
   const Instant now = wall_now();
   if (!key.last.is_current(key.connection.number(), now)) return;
-  if (!state_.read(key.last.value, *key.waiting.front().requests[0].limit)) return;
+  if (!state_.read(key.last.value, space_of(key.waiting.front()))) return;
   key.judged_token = key.last.token;
   judge(key, now);
   if (!prepare_write(key, now)) judge_again(key);
@@ -194,7 +197,7 @@ bool CasExecutor::read_state(KeyEntry& key, const MetaReply& reply) {
   state_.clear();
   if (reply.code == Code::kMiss) return true;
   key.judged_token = reply.token;
-  if (state_.read(reply.text, *key.waiting.front().requests[0].limit)) return true;
+  if (state_.read(reply.text, space_of(key.waiting.front()))) return true;
   const std::string refusal = key.connection.name() +
                               ": the value of the key is damaged, or none that this store has "
                               "written";
@@ -206,9 +209,14 @@ bool CasExecutor::read_state(KeyEntry& key, const MetaReply& reply) {
   return false;
 }
 
+// Judges requests from the first one on, up to one of another kind, to which the state is another:
+// that one begins the next round. REQUIRES: some wait.
 void CasExecutor::judge(KeyEntry& key, Instant now) {
+  const std::uint64_t kind = space_of(key.waiting.front()).kind();
   for (std::size_t i = 0; i < kMaxJudged && !key.waiting.empty(); ++i) {
-    PendingRequest& pending = key.waiting.pop_front();
+    PendingRequest& pending = key.waiting.front();
+    if (space_of(pending).kind() != kind) return;
+    pending.unlink();
     *pending.decision =
         state_.decide(pending.requests[0], pending.now == kStoreTime ? now : pending.now);
     key.judged.push_back(pending);
@@ -237,8 +245,9 @@ bool CasExecutor::prepare_write(KeyEntry& key, Instant now) {
   key.expiry_s = expiry_s(kept_ns, now);
   key.written_s = static_cast<std::uint32_t>(now / kSecondNs);
   key.last.kept_until = kept_until(kept_ns, now);
-  key.last.value.clear();
-  state_.write(key.last.value);
+  written_.clear();
+  state_.write(space_of(key.judged.front()), written_);
+  key.last.value = std::string(written_);  // With no room to spare, as one of many.
   return true;
 }
 

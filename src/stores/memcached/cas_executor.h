@@ -21,7 +21,7 @@
 
 namespace sluice::memcached {
 
-/// Decides requests by compare-and-swap: reads a key's value with its token, judges all requests
+/// Decides requests by compare-and-swap: reads a key's value with its token, judges the requests
 /// that wait for the key, in order, and writes the value back if no other process has written it
 /// meanwhile. If one has, the race is lost: the round begins again with the winner's value.
 ///
@@ -87,6 +87,7 @@ class CasExecutor final : public Router, public KeyListener {
   std::size_t kept_bytes_ = 0;   // Of keys without a round.
   std::size_t next_bucket_ = 0;  // Where one is forgotten next, to make room.
   KeyState state_;               // Of the key that is judged.
+  std::string written_;          // The value that is made of it.
   std::string name_;             // Of the key that is looked for.
   // Destroyed first: they return the keys that they carry.
   std::vector<std::unique_ptr<Connection>> connections_;

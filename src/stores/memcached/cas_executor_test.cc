@@ -68,8 +68,10 @@ class CasExecutorTest : public testing::Test {
             .cost = cost};
   }
   Ask& ask(std::string_view key, std::int64_t cost = 1, Operation operation = Operation::kTake) {
+    return ask(request(key, cost, operation));
+  }
+  Ask& ask(const Request& asked) {
     Ask& ask = asks_.emplace_back();
-    const Request asked = request(key, cost, operation);
     auto batch = std::make_unique<Batch>(std::span(&asked, 1), Batch::Mode::kEach, kNow);
     batch->completion = [&ask](const Batch& answered) {
       ask.decision = answered.decisions()[0];
@@ -124,7 +126,7 @@ class CasExecutorTest : public testing::Test {
     KeyState state;
     state.decide(request("k", units), kNow);
     std::string text;
-    state.write(text);
+    state.write(space_, text);
     return "VA " + std::to_string(text.size()) + " c" + std::to_string(token) + flags + " O0\r\n" +
            text + "\r\nMN\r\n";
   }
@@ -219,6 +221,23 @@ TEST_F(CasExecutorTest, ALostRaceIsJudgedByWhatTheWinnerWrote) {
     EXPECT_TRUE(second->is_answered);
     EXPECT_FALSE(second->decision.allowed);
   }
+}
+
+// The limit of a name has become one of another kind, to which the state and its block are none.
+TEST_F(CasExecutorTest, ARoundIsOfOneKind) {
+  const Limit bucket("token_bucket 7/1h", "login");
+  MemcachedSpace other("sluice", bucket.definition());
+  const Ask& first = ask("k", 2);
+  const Ask& peek = ask({.limit = &bucket.definition(), .space = &other, .key = "k", .cost = 0});
+  const Ask& last = ask("k", 2);
+  exchange(value(1, 7));
+  EXPECT_THAT(exchange(done(8)), HasSubstr(" C7 "));
+  EXPECT_EQ(first.decision.remaining, 2);
+  EXPECT_FALSE(peek.is_answered);
+  EXPECT_EQ(exchange(value(3, 8)), kRead);
+  EXPECT_EQ(peek.decision.remaining, 7);
+  EXPECT_THAT(exchange(done(9)), HasSubstr(" C8 "));
+  EXPECT_EQ(last.decision.remaining, 0);
 }
 
 // Its caller's time is up between two rounds: the caller is told why.

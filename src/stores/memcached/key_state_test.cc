@@ -2,10 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include <limits>
+#include <functional>
 
 #include "sluice/limit.h"
-#include "stores/memcached/value_codec.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -32,16 +31,20 @@ Request take(const Limit& limit, std::int64_t cost = 1) {
   return {.limit = &limit.definition(), .key = "k", .cost = cost, .permit = 1};
 }
 
-std::string value_of(const KeyState& state) {
+MemcachedSpace space_of(const Limit& limit) {
+  return {"sluice", limit.definition()};
+}
+
+std::string value_of(const KeyState& state, const Limit& limit) {
   std::string value;
-  state.write(value);
+  state.write(space_of(limit), value);
   return value;
 }
 
 std::string spent(const Limit& limit) {
   KeyState state;
   state.decide(take(limit), kStateNow);
-  return value_of(state);
+  return value_of(state, limit);
 }
 
 std::string blocked(const Limit& limit) {
@@ -51,50 +54,80 @@ std::string blocked(const Limit& limit) {
   block.operation = Operation::kBlock;
   block.duration_ns = kSecondNs;
   state.decide(block, kStateNow);
-  return value_of(state);
+  return value_of(state, limit);
 }
 
 TEST(KeyState, RefusesDamagedValues) {
   for (const auto& expression : kExpressions) {
     const Limit limit(expression);
+    const MemcachedSpace space = space_of(limit);
     for (const std::string& value : {spent(limit), blocked(limit)}) {
       KeyState state;
       for (std::size_t i = 0; i < value.size(); ++i) {
-        EXPECT_FALSE(state.read(value.substr(0, i), limit.definition()));
+        EXPECT_FALSE(state.read(value.substr(0, i), space));
         for (const int bit : {0, 3, 7}) {
           std::string damaged = value;
           damaged[i] = static_cast<char>(damaged[i] ^ (1 << bit));
-          EXPECT_FALSE(state.read(damaged, limit.definition())) << expression << " byte " << i;
+          EXPECT_FALSE(state.read(damaged, space)) << expression << " byte " << i;
         }
       }
-      EXPECT_FALSE(state.read(value + "x", limit.definition()));
+      EXPECT_FALSE(state.read(value + "x", space));
       EXPECT_EQ(state.decide(take(limit, 0), kStateNow),
                 KeyState().decide(take(limit, 0), kStateNow));
-      EXPECT_TRUE(state.read(value, limit.definition()));
+      EXPECT_TRUE(state.read(value, space));
     }
   }
 }
 
 // Any client of the server can write such a value, since the hash is no secret.
-TEST(KeyState, RefusesAWindowThatStartsAfterTheEndOfTime) {
-  for (const std::string expression : {"fixed_window 5/1s", "sliding_counter 5/1s"}) {
+TEST(KeyState, RefusesStatesThatNoLimitMakes) {
+  const auto is_read = [](const std::string& expression, Instant blocked_until,
+                          const std::function<void(ByteWriter&)>& write_states) {
     const Limit limit(expression);
-    for (const std::int64_t start_ns :
-         {kEndOfTime - 1, kEndOfTime, std::numeric_limits<std::int64_t>::max()}) {
-      std::string value;
-      ValueWriter writer(value);
-      writer.bytes(1, 1);
-      writer.number(expression.size());
-      writer.text(expression);
-      writer.number(static_cast<std::uint64_t>(start_ns));
-      writer.number(1);
-      if (expression.starts_with("sliding")) writer.number(1);
-      writer.bytes(XXH3_64bits(value.data(), value.size()), 4);
-      KeyState state;
-      EXPECT_EQ(state.read(value, limit.definition()), start_ns < kEndOfTime) << expression;
-      EXPECT_GT(state.decide(take(limit, 0), kStateNow).remaining, 0);
-    }
-  }
+    const MemcachedSpace space = space_of(limit);
+    std::string value;
+    ByteWriter writer(value);
+    writer.put(char{1});
+    writer.put(space.kind());
+    writer.put(blocked_until);
+    write_states(writer);
+    writer.put(static_cast<std::uint32_t>(XXH3_64bits(value.data(), value.size())));
+    KeyState state;
+    const bool read = state.read(value, space);
+    EXPECT_GT(state.decide(take(limit, 0), kStateNow).limit, 0);
+    return read;
+  };
+  const auto window = [&](Instant start_ns, std::int64_t count, Instant blocked_until = 0) {
+    return is_read("fixed_window 5/1s", blocked_until, [&](ByteWriter& writer) {
+      for (const std::int64_t number : {start_ns, count}) writer.put(number);
+    });
+  };
+  EXPECT_TRUE(window(kEndOfTime - 1, 1, kLastEnd));
+  EXPECT_FALSE(window(kEndOfTime, 1));
+  EXPECT_FALSE(window(-1, 1));
+  EXPECT_FALSE(window(1, -1));
+  EXPECT_FALSE(window(1, 1, kLastEnd + 1));
+  EXPECT_FALSE(window(1, 1, -1));
+  const auto log = [&](std::uint32_t size, const std::vector<RingEntry>& entries) {
+    return is_read("sliding_log 5/1s", 0, [&](ByteWriter& writer) {
+      writer.put(size);
+      writer.put(std::uint64_t{0});
+      writer.array(std::span(entries));
+    });
+  };
+  EXPECT_TRUE(log(2, {{1, 1}, {2, 2}}));
+  EXPECT_FALSE(log(2, {{1, 1}, {1, 2}}));
+  EXPECT_FALSE(log(2, {{1, 1}, {2, 1}}));
+  EXPECT_FALSE(log(3, {{1, 1}, {2, 2}}));
+  const auto permits = [&](const std::vector<PermitEntry>& entries) {
+    return is_read("concurrency 5", 0, [&](ByteWriter& writer) {
+      writer.put(static_cast<std::uint32_t>(entries.size()));
+      writer.array(std::span(entries));
+    });
+  };
+  EXPECT_TRUE(permits({{1, 7}, {1, 8}}));
+  EXPECT_FALSE(permits({{2, 7}, {1, 8}}));
+  EXPECT_FALSE(permits({{1, 0}}));
 }
 
 // A key of one limit whose state travels through its value at each step.
@@ -113,12 +146,13 @@ class KeyValue : public testing::Test {
                now);
   }
   Decision ask(const Request& request, Instant now) {
+    const MemcachedSpace space("sluice", *request.limit);
     state_.clear();
-    EXPECT_TRUE(value_.empty() || state_.read(value_, *request.limit));
+    EXPECT_TRUE(value_.empty() || state_.read(value_, space));
     const Decision decision = state_.decide(request, now);
     if (!state_.changed()) return decision;
     value_.clear();
-    if (!state_.is_gone()) state_.write(value_);
+    if (!state_.is_gone()) state_.write(space, value_);
     return decision;
   }
 
@@ -126,21 +160,16 @@ class KeyValue : public testing::Test {
   std::string value_;  // Empty: there is none.
 };
 
-// Several requests are judged on one value: one of another limit that changes nothing ends no
-// block.
 TEST_F(KeyValue, ABlockGoesOnlyWhenItsStateDoes) {
   const Limit window("fixed_window 5/1h");
   const Limit bucket("token_bucket 7/1h");
   ask(window, Operation::kTake);
   block(window, 10 * kSecondNs);
   for (const Operation operation : {Operation::kTake, Operation::kRefund}) {
-    KeyState state;
-    ASSERT_TRUE(state.read(value_, window.definition()));
-    Request nothing = take(bucket, operation == Operation::kTake ? 0 : 1);
-    nothing.operation = operation;
-    EXPECT_EQ(state.decide(nothing, kStateNow).remaining, 7);
-    EXPECT_FALSE(state.changed());
-    EXPECT_FALSE(state.decide(take(window), kStateNow).allowed);
+    const std::int64_t nothing = operation == Operation::kTake ? 0 : 1;
+    EXPECT_EQ(ask(bucket, operation, nothing).remaining, 7);
+    EXPECT_FALSE(state_.changed());
+    EXPECT_FALSE(ask(window, Operation::kTake).allowed);
   }
   EXPECT_FALSE(ask(Limit("fixed_window 9/1h"), Operation::kTake).allowed);
   // A block that is asked for lasts no longer than it says, though it is around nothing.

@@ -2,11 +2,15 @@
 
 #include <openssl/sha.h>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include <algorithm>
 #include <array>
 #include <boost/algorithm/hex.hpp>
 #include <cassert>
 #include <cstddef>
+#include <cstdint>
 #include <iterator>
 #include <string>
 #include <string_view>
@@ -38,6 +42,8 @@ class MemcachedSpace final : public Space {
   /// REQUIRES: is_prefix(prefix), or that and up to 32 more of its characters.
   MemcachedSpace(std::string_view prefix, const LimitDefinition& limit)
       : prefix_(prefix), begin_(prefix_ + ":" + escaped(limit.space) + ":"), parts_(limit.parts) {
+    const std::string kind = state_kind(parts_);
+    kind_ = XXH3_64bits(kind.data(), kind.size());
     assert(is_prefix(prefix.substr(0, kMaxPrefixBytes)) && prefix.size() <= kMaxPrefixBytes + 32);
   }
 
@@ -53,6 +59,8 @@ class MemcachedSpace final : public Space {
   }
 
   const std::vector<AnyPart>& parts() const { return parts_; }
+  /// Equal for spaces whose keys keep each other's states: see keeps_state().
+  std::uint64_t kind() const { return kind_; }
 
  private:
   static bool is_plain(char c) { return c > ' ' && c <= '~'; }
@@ -73,6 +81,7 @@ class MemcachedSpace final : public Space {
   std::string prefix_;
   std::string begin_;  // What all names begin with.
   std::vector<AnyPart> parts_;
+  std::uint64_t kind_;
 };
 
 }  // namespace sluice::memcached

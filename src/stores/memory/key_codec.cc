@@ -1,91 +1,10 @@
 #include "stores/memory/key_codec.h"
 
 #include <algorithm>
-#include <span>
 #include <variant>
-
-#include "core/arithmetic.h"
-#include "core/instant.h"
 
 namespace sluice::memory {
 namespace {
-
-// How many integers a state of fixed size is.
-template <class State>
-constexpr std::size_t number_count() {
-  static_assert(std::is_trivially_copyable_v<State>);
-  static_assert(sizeof(State) % sizeof(std::int64_t) == 0);
-  static_assert(sizeof(State) <= sizeof PartImage::numbers);
-  return sizeof(State) / sizeof(std::int64_t);
-}
-
-// The largest number in a state of A: charges move the instant of a bucket as far as its bits
-// allow; the numbers of all others are instants and counts.
-template <class A>
-inline constexpr std::int64_t kLargestNumber =
-    std::is_same_v<typename A::State, BucketState> ? kMaxInt64 : kEndOfTime - 1;
-
-template <class A>
-void write_part(const typename A::State& state, ByteWriter& output) {
-  if constexpr (kIsRing<A>) {
-    output.put(state.size);
-    output.put(state.base);
-    // From the oldest to the end of the slots, and then from their begin.
-    const std::uint32_t first = std::min(state.size, state.capacity - state.head);
-    output.array(std::span(state.slots + state.head, first));
-    output.array(std::span(state.slots, state.size - first));
-  } else if constexpr (kIsPermits<A>) {
-    output.put(static_cast<std::uint32_t>(state.size()));
-    output.array(state);
-  } else {
-    static_assert(number_count<typename A::State>() > 0);
-    output.put(state);
-  }
-}
-
-// Searches rely on it that stamps increase and that no entry is empty.
-bool is_ring(const std::vector<RingEntry>& entries) {
-  RingEntry before{.stamp_ns = -1, .total = 0};
-  return std::ranges::all_of(entries, [&](const RingEntry& entry) {
-    const bool follows = entry.stamp_ns > before.stamp_ns && entry.stamp_ns < kEndOfTime &&
-                         entry.total > before.total &&
-                         entry.total <= static_cast<std::uint64_t>(kMaxCount);
-    before = entry;
-    return follows;
-  });
-}
-
-bool is_permit_list(const std::vector<PermitEntry>& permits) {
-  Instant before = 0;
-  return std::ranges::all_of(permits, [&](const PermitEntry& permit) {
-    const bool follows =
-        permit.expires_ns >= before && permit.expires_ns <= kLastEnd && permit.id != 0;
-    before = permit.expires_ns;
-    return follows;
-  });
-}
-
-template <class A>
-bool read_part(ByteReader& input, PartImage& image) {
-  if constexpr (kIsRing<A>) {
-    image.entries.resize(input.count(sizeof(RingEntry)));
-    const auto base = input.take<std::uint64_t>();
-    for (RingEntry& entry : image.entries) {
-      entry = input.take<RingEntry>();
-      entry.total -= base;
-    }
-    return is_ring(image.entries);
-  } else if constexpr (kIsPermits<A>) {
-    image.permits.resize(input.count(sizeof(PermitEntry)));
-    for (PermitEntry& permit : image.permits) permit = input.take<PermitEntry>();
-    return is_permit_list(image.permits);
-  } else {
-    const auto numbers = std::span(image.numbers).first(number_count<typename A::State>());
-    for (std::int64_t& number : numbers) number = input.take<std::int64_t>();
-    return std::ranges::all_of(
-        numbers, [](std::int64_t number) { return number >= 0 && number <= kLargestNumber<A>; });
-  }
-}
 
 // The change that makes the last entry of a ring, or the whole of a state of integers.
 template <class A>
@@ -95,9 +14,7 @@ typename A::Change last_change(const PartImage& image) {
     return {.count = static_cast<std::uint32_t>(image.entries.size()),
             .newest = image.entries.back()};
   } else {
-    typename A::State state;
-    std::memcpy(static_cast<void*>(&state), image.numbers.data(), sizeof state);
-    return state;
+    return state_of_numbers<typename A::State>(image);
   }
 }
 

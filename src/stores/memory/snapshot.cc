@@ -15,8 +15,6 @@
 namespace sluice {
 namespace {
 
-using memory::ByteReader;
-using memory::ByteWriter;
 using memory::KeyImage;
 using memory::LimitId;
 using memory::LimitTable;
@@ -48,7 +46,7 @@ constexpr std::size_t kRecordBytesAtOnce = std::size_t{256} << 10;
 // Enough for nearly every step.
 constexpr std::size_t kUsualRoom = std::size_t{2} << 20;
 // The most bytes that a key takes beside those of its records.
-constexpr std::size_t kMostKeyBytes = 32 + kMaxParts * sizeof memory::PartImage::numbers;
+constexpr std::size_t kMostKeyBytes = 32 + kMaxParts * sizeof PartImage::numbers;
 
 std::uint64_t checksum_of(const BlockHead& head, std::string_view bytes, std::uint64_t number) {
   const std::uint64_t seed = XXH3_64bits_withSeed(&head, sizeof head, number);
@@ -158,7 +156,7 @@ class Writer {
     keep_limit(slot.limit, parts);
     output.put(slot.tag);
     output.put(slot.limit);
-    write_key(parts, slot.cell, output);
+    memory::write_key(parts, slot.cell, output);
     ++keys_;
   }
 
