@@ -135,7 +135,7 @@ TEST_F(RequestPipelineTest, GarbageEndsTheConnection) {
   EXPECT_EQ(second.loss, Loss::kMayBeExecuted);
   EXPECT_EQ(first.why, server_.endpoint().text() + " sent what is no reply");
   EXPECT_EQ(peer.line(), "");
-  server_.accept();
+  const Peer next = server_.accept();
   EXPECT_TRUE(await_up(2));
   EXPECT_THAT(broken(), ElementsAre(true));
 }

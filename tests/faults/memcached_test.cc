@@ -205,6 +205,7 @@ TEST_F(MemcachedReply, ToAWriteIsLost) {
 // A read changes nothing, so it is sent again over the next connection.
 TEST_F(MemcachedReply, ToAReadIsLost) {
   for (const std::string key : {"a", "b", "c", "d", "e"}) {
+    run(300ms);  // The connection has lasted, so that callers wait for the next one.
     const Decision decision = lose_after(miss_bytes() - 1, key);
     EXPECT_EQ(decision.source, Source::kStore);
     EXPECT_EQ(decision.remaining, 9);
