@@ -34,4 +34,12 @@ inline std::string numeric_address(const IoSocket::endpoint_type& endpoint) {
   return tcp_endpoint(endpoint).address().to_string();
 }
 
+/// Whether the socket is connected to itself. That happens when no server listens on a port of this
+/// machine, and the system chooses that port for the client's own end.
+inline bool is_its_own_peer(const IoSocket& socket) {
+  boost::system::error_code error;
+  const auto own = socket.local_endpoint(error);
+  return !error && own.protocol().family() != AF_UNIX && own == socket.remote_endpoint(error);
+}
+
 }  // namespace sluice

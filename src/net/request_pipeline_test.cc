@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "net/client_stream.h"
+#include "net/look_up.h"
 #include "servers/temporary_folder.h"
 #include "testing/request_pipeline_fixture.h"
 

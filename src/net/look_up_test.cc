@@ -1,4 +1,6 @@
-#include "net/client_stream.h"
+// How a pipeline finds a server, whose thread the test is.
+
+#include "net/look_up.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,20 +8,18 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <boost/asio/co_spawn.hpp>
+#include <atomic>
 #include <boost/asio/ip/tcp.hpp>
 #include <csignal>
 #include <cstdlib>
-#include <exception>
 #include <memory>
-#include <optional>
 #include <semaphore>
 #include <string>
 #include <thread>
 
 #include "testing/child_process.h"
-#include "testing/fake_server.h"
 #include "testing/refuse_system_call.h"
+#include "testing/request_pipeline_fixture.h"
 
 namespace sluice {
 namespace {
@@ -29,101 +29,102 @@ using testing::IsEmpty;
 using testing::Not;
 using testing::StartsWith;
 
-class ClientStreamTest : public testing::Test {
- protected:
-  using Stream = std::shared_ptr<ClientStream>;
+using LookUp = LookupResult (*)(const Endpoint&);
 
-  Stream make(const Endpoint& endpoint, ClientStream::LookUp look_up = look_up_host) {
-    return std::make_shared<ClientStream>(context_, endpoint, look_up);
+// A pipeline that makes no pauses.
+class LonePipeline {
+ public:
+  explicit LonePipeline(const Endpoint& endpoint, LookUp look_up = look_up_host,
+                        std::chrono::milliseconds connect_timeout = std::chrono::seconds(60)) {
+    pipeline = RequestPipeline::make(context,
+                                     {.endpoint = endpoint,
+                                      .connect_timeout = connect_timeout,
+                                      .least_pause = std::chrono::milliseconds(0),
+                                      .most_pause = std::chrono::milliseconds(0),
+                                      .look_up = look_up},
+                                     user);
+    pipeline->start();
   }
 
-  // What connect() has returned; null where it has not.
-  std::shared_ptr<std::optional<std::string>> begin(const Stream& stream) {
-    auto result = std::make_shared<std::optional<std::string>>();
-    boost::asio::co_spawn(
-        context_.asio()->get_executor(), stream->connect(),
-        [result, stream](std::exception_ptr, const std::string& why) { *result = why; });
-    return result;
+  template <typename Condition>
+  void run_until(Condition condition) {
+    while (!condition()) context.asio()->run_one();
   }
-  std::string connect(const Stream& stream) {
-    const auto result = begin(stream);
-    while (!*result) context_.asio()->run_one();
-    return **result;
+  // Why the next attempt has failed; empty if it has not.
+  std::string connect() {
+    const std::size_t ups = user.ups;
+    const std::size_t downs = user.downs.size();
+    run_until([&] { return user.ups > ups || user.downs.size() > downs; });
+    return user.ups > ups ? "" : user.downs.back();
   }
 
-  IoContext context_;
+  IoContext context;
+  Board board;
+  LineUser user{board};
+  std::shared_ptr<RequestPipeline> pipeline;
 };
 
-TEST_F(ClientStreamTest, ConnectsToAnAddressWithoutALookup) {
+TEST(LookUp, AnAddressNeedsNone) {
   const FakeServer server;
   const auto never = [](const Endpoint&) -> LookupResult { std::abort(); };
-  EXPECT_EQ(connect(make(server.endpoint(), never)), "");
-  EXPECT_EQ(connect(make({.unix_path = std::string(200, 'x')}, never)),
+  EXPECT_EQ(LonePipeline(server.endpoint(), never).connect(), "");
+  EXPECT_EQ(LonePipeline({.unix_path = std::string(200, 'x')}, never).connect(),
             "cannot find the address of unix:" + std::string(200, 'x') +
                 ": its path has 200 bytes, a socket's has 107 at most");
-  EXPECT_EQ(connect(make({.unix_path = "/no/socket"}, never)),
+  EXPECT_EQ(LonePipeline({.unix_path = "/no/socket"}, never).connect(),
             "cannot connect to unix:/no/socket: No such file or directory");
 }
 
-TEST_F(ClientStreamTest, SaysWhyThereIsNoAddress) {
+TEST(LookUp, SaysWhyThereIsNoAddress) {
   const LookupResult found = look_up_host({.host = "no host has blanks", .port = 80});
   EXPECT_THAT(found.addresses, IsEmpty());
   EXPECT_THAT(found.error, Not(IsEmpty()));
-  EXPECT_EQ(connect(make({.host = "no host has blanks", .port = 80})),
+  EXPECT_EQ(LonePipeline({.host = "no host has blanks", .port = 80}).connect(),
             "cannot find the address of no host has blanks:80: " + found.error);
 }
 
 // A child of fork() has none of the parent's threads.
-TEST_F(ClientStreamTest, FindsAnAddressInAChildProcessToo) {
+TEST(LookUp, FindsAnAddressInAChildProcessToo) {
   const FakeServer server;
   const Endpoint named{.host = "localhost", .port = server.endpoint().port};
-  EXPECT_EQ(connect(make(named)), "");
-  const auto connect_in_child = [&] {
-    ::alarm(10);  // Ends the child where it waits for ever.
-    IoContext own;
-    const auto stream = std::make_shared<ClientStream>(own, named);
-    std::optional<std::string> why;
-    boost::asio::co_spawn(own.asio()->get_executor(), stream->connect(),
-                          [&](std::exception_ptr, const std::string& result) { why = result; });
-    while (!why) own.asio()->run_one();
-    return *why;
-  };
-  EXPECT_EQ(in_child_process([&] { return connect_in_child().empty(); }), 0);
+  EXPECT_EQ(LonePipeline(named).connect(), "");
+  EXPECT_EQ(in_child_process([&] { return LonePipeline(named).connect().empty(); }), 0);
   EXPECT_EQ(in_child_process([&] {
               if (!refuse_system_call(SYS_clone3)) return false;
-              return connect_in_child().starts_with("cannot find the address of localhost:");
+              const std::string why = LonePipeline(named).connect();
+              return why.starts_with("cannot find the address of localhost:");
             }),
             0);
 }
 
 // A lookup that a test lets go on.
 std::binary_semaphore lookup_may_end{0};
-Endpoint looked_up;
+std::atomic<int> lookups = 0;
 
 LookupResult look_up_late(const Endpoint& endpoint) {
-  looked_up = endpoint;
+  ++lookups;
+  EXPECT_EQ(endpoint.host, "late");
   lookup_may_end.acquire();
   return look_up_host({.host = "127.0.0.1", .port = endpoint.port});
 }
 
-TEST_F(ClientStreamTest, ALateLookupServesOnlyTheNextAttempt) {
+TEST(LookUp, ALateOneServesOnlyTheNextAttempt) {
   const FakeServer server;
-  const Stream stream = make({.host = "late", .port = server.endpoint().port}, look_up_late);
-  const auto abandoned = begin(stream);
-  context_.asio()->poll();
-  EXPECT_EQ(stream->doing(), "find the address of late:" + std::to_string(server.endpoint().port));
-  stream->close(false);
-  context_.asio()->poll();
-  EXPECT_TRUE(abandoned->has_value());
+  lookups = 0;
+  const Endpoint late{.host = "late", .port = server.endpoint().port};
+  LonePipeline client(late, look_up_late, std::chrono::milliseconds(100));
+  const std::string error = "cannot find the address of " + late.text() + " within 100 ms";
+  EXPECT_EQ(client.connect(), error);
+  EXPECT_EQ(client.connect(), error);
   lookup_may_end.release();
-  EXPECT_EQ(connect(stream), "");
-  EXPECT_EQ(looked_up.host, "late");
-  EXPECT_THAT(stream->doing(), StartsWith("connect to late:"));
-  const auto again = begin(stream);
-  context_.asio()->poll();
-  EXPECT_THAT(stream->doing(), StartsWith("find the address of late:"));
+  client.run_until([&] { return client.user.ups == 1; });
+  EXPECT_EQ(lookups, 1);
+  client.pipeline->reconnect("again");
+  EXPECT_EQ(client.connect(), "again");
+  EXPECT_EQ(client.connect(), error);
   lookup_may_end.release();
-  while (!*again) context_.asio()->run_one();
+  client.run_until([&] { return client.user.ups == 2; });
+  EXPECT_EQ(lookups, 2);
 }
 
 sigset_t lookup_blocks;
@@ -134,33 +135,29 @@ LookupResult note_blocked_signals(const Endpoint&) {
 }
 
 // The thread that connects may be the program's, which handles its signals.
-TEST_F(ClientStreamTest, ALookupTakesNoSignalOfTheProgram) {
-  EXPECT_THAT(connect(make({.host = "name", .port = 1}, note_blocked_signals)), Not(IsEmpty()));
+TEST(LookUp, TakesNoSignalOfTheProgram) {
+  EXPECT_THAT(LonePipeline({.host = "name", .port = 1}, note_blocked_signals).connect(),
+              Not(IsEmpty()));
   EXPECT_EQ(::sigismember(&lookup_blocks, SIGTERM), 1);
   sigset_t own;
   ::pthread_sigmask(SIG_SETMASK, nullptr, &own);
   EXPECT_EQ(::sigismember(&own, SIGTERM), 0);
 }
 
-TEST_F(ClientStreamTest, ALookupMayEndWhenTheStreamAndItsContextHaveGone) {
-  auto context = std::make_unique<IoContext>();
-  const std::weak_ptr<boost::asio::io_context> asio = context->asio();
-  auto stream =
-      std::make_shared<ClientStream>(*context, Endpoint{.host = "late", .port = 1}, look_up_late);
-  boost::asio::co_spawn(context->asio()->get_executor(), stream->connect(),
-                        [stream](std::exception_ptr, const std::string&) {});
-  context->asio()->poll();
-  stream->close(false);
-  stream.reset();
-  context->asio()->poll();
-  context.reset();
+TEST(LookUp, MayEndWhenThePipelineAndItsContextHaveGone) {
+  auto client = std::make_unique<LonePipeline>(Endpoint{.host = "late", .port = 1}, look_up_late);
+  const std::weak_ptr<boost::asio::io_context> asio = client->context.asio();
+  client->context.asio()->poll();
+  client->pipeline.reset();
+  client->context.asio()->poll();
+  client.reset();
   EXPECT_FALSE(asio.expired());
   lookup_may_end.release();
   while (!asio.expired()) std::this_thread::yield();
 }
 
 // A name with two addresses, each of which leads to another server.
-class TwoAddresses : public ClientStreamTest {
+class TwoAddresses : public testing::Test {
  protected:
   TwoAddresses() { servers = &two_; }
 
@@ -176,10 +173,9 @@ class TwoAddresses : public ClientStreamTest {
     return found;
   }
 
-  // Which server the next attempt leads to.
+  // Which server the next attempt leads to. It closes the connection.
   int led_to() {
-    EXPECT_EQ(connect(stream_), "");
-    stream_->close(false);
+    client_.run_until([&, ups = client_.user.ups] { return client_.user.ups > ups; });
     const bool first = two_.first.has_caller();
     (first ? two_.first : two_.second).accept();
     return first ? 1 : 2;
@@ -194,7 +190,7 @@ class TwoAddresses : public ClientStreamTest {
   };
   static inline Servers* servers = nullptr;
   Servers two_;
-  const Stream stream_ = make({.host = "two", .port = 1}, look_up_both);
+  LonePipeline client_{{.host = "two", .port = 1}, look_up_both};
 };
 
 // Servers of names (DNS) may tell the addresses in another order each time.
@@ -202,7 +198,7 @@ TEST_F(TwoAddresses, AnUnusableOneIsSkippedWhereverItIsFound) {
   two_.turn = true;
   for (int i = 0; i < 3; ++i) {
     const int left = led_to();
-    stream_->pass_over_address();
+    client_.pipeline->reconnect("it is of no use");
     for (int again = 0; again < 3; ++again) EXPECT_EQ(led_to(), 3 - left);
   }
 }
@@ -211,25 +207,26 @@ TEST_F(TwoAddresses, AnUnusableOneIsSkippedWhereverItIsFound) {
 TEST_F(TwoAddresses, AnUnusableOneIsSkippedWhereverItIsFoundTwice) {
   two_.is_first_doubled = true;
   EXPECT_EQ(led_to(), 1);
-  stream_->pass_over_address();
+  client_.pipeline->reconnect("it is of no use");
   EXPECT_EQ(led_to(), 2);
 }
 
 TEST_F(TwoAddresses, OneThatRefusesIsFollowedByTheNext) {
   two_.first.stop_listening();
-  EXPECT_EQ(connect(stream_), "");
+  EXPECT_EQ(client_.connect(), "");
   EXPECT_TRUE(two_.second.has_caller());
 }
 
-TEST_F(ClientStreamTest, KnowsASocketThatIsItsOwnPeer) {
+TEST(AsioTypes, KnowsASocketThatIsItsOwnPeer) {
   const tcp::endpoint any_port(boost::asio::ip::address_v4::loopback(), 0);
-  IoSocket socket(context_.asio()->get_executor());
+  boost::asio::io_context context;
+  IoSocket socket(context.get_executor());
   socket.open(any_port.protocol());
   socket.bind(any_port);
   socket.connect(socket.local_endpoint());
   EXPECT_TRUE(is_its_own_peer(socket));
   const FakeServer server;
-  IoSocket other(context_.asio()->get_executor());
+  IoSocket other(context.get_executor());
   other.connect(tcp::endpoint(any_port.address(), server.endpoint().port));
   EXPECT_FALSE(is_its_own_peer(other));
 }
