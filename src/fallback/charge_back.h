@@ -38,8 +38,8 @@ class ChargeBack {
   /// Units of a key, and the limit that admitted the latest of them.
   struct Charge {
     KeyName name;
-    std::shared_ptr<const LimitDefinition> limit;
-    std::string key;
+    std::shared_ptr<const LimitDefinition> limit = {};
+    std::string key = {};
     std::int64_t units = 0;
     /// Of the entry: tells it from a later one for the same key.
     std::uint64_t entry = 0;
