@@ -148,8 +148,7 @@ class SLUICE_EXPORT Limiter : public KeyedLimiter {
   /// check(), which also returns the decision of each part of an `a & b`: parts[i] is that of the
   /// i-th part; a limit without `&` has one part. If all admit, they describe the state after the
   /// charge; if one denies, the state as it is, with `allowed` and `retry_after` for this cost.
-  /// (These calls do not use the deny cache. While the store is unavailable, what it denied before
-  /// stays denied: then the other parts are those of a peek, allowed whatever the cost.)
+  /// (These calls do not use the deny cache.)
   ///
   /// Throws std::invalid_argument if `parts` has fewer elements than the limit has parts.
   Decision check_parts(std::string_view key, std::int64_t cost, std::span<Decision> parts);

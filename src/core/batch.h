@@ -63,8 +63,7 @@ struct Request {
   /// asked alone, or in a list of one, these are the decisions of the limit's parts; for one that
   /// is asked together with others, its own decision, or that and then those of the limit's parts.
   /// If all admit, they describe the state after the charge; if one denies, the state as it is,
-  /// with `allowed` and `retry_after` for the cost of the request. (If the store is lost and the
-  /// answer is its denial of before, the others are peeks: allowed.) If the answer is kUnavailable,
+  /// with `allowed` and `retry_after` for the cost of the request. If the answer is kUnavailable,
   /// they have no meaning.
   std::span<Decision> parts = {};
 };

@@ -206,11 +206,10 @@ void FallbackStore::bring_to_told(const Subject& subject, const Request& request
   assert(local_ != nullptr);
   if (lends(*request.limit)) return;
   if (request.operation == Operation::kBlock) answers_->note_block(name_of(subject), now);
-  const std::size_t parts = request.limit->parts.size();
-  const auto told = answers_->take_new(name_of(subject), parts);
-  if (std::ranges::none_of(told, [](const auto& one) { return one.has_value(); })) return;
+  const auto told = answers_->take_new(name_of(subject), *request.limit);
+  if (std::ranges::none_of(told.parts, [](const auto& one) { return one.has_value(); })) return;
   local_->set_told(subject.key, in_local(subject, request), told,
-                   charges_.pending(name_of(subject), now));
+                   charges_.pending(name_of(subject), now), now);
 }
 
 // Keeps account of what the local states have admitted, or taken back. `is_sent`: the store may

@@ -59,8 +59,8 @@ struct FallbackCounters {
 ///   OnFailure::kRaise the request stays unanswered, and decide() throws StoreError.
 /// - What the inner store said last of each key is remembered (see LastAnswers), also if it says so
 ///   after the policy has answered (Batch::OuterStore). Under kLocal the local states are brought
-///   to it when they must answer for the key (see LocalFallback), and what the inner store denied
-///   stays denied while it is lost; but of permits, only those of this process are known. An
+///   to it when they must answer for the key (see LocalFallback::set_told()); but of permits, only
+///   those of this process are known. An
 ///   unanswered refund or reset changes the local states and what is to be charged to the inner
 ///   store; it is not sent again.
 /// - What the local states have admitted is charged to the inner store when it can be asked again,
@@ -77,8 +77,7 @@ struct FallbackCounters {
 /// - A take of units that the inner store has just denied is denied again without asking it (see
 ///   LastAnswers), at the store's own time, alone or in a batch. Groups asked together, permits,
 ///   and requests that want the decisions of parts always ask: only the inner store can say what
-///   binds. While it does not answer, this applies to groups too, and what a group is told is
-///   remembered as if its requests had been asked one by one.
+///   binds. What a group is told is remembered as if its requests had been asked one by one.
 ///
 /// Requests that are pending when it is destroyed are completed by the policy.
 ///

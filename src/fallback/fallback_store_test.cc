@@ -135,24 +135,18 @@ TEST_F(FallbackStoreTest, PartsAreToldByTheStoreAndInItsPlace) {
   EXPECT_EQ(parts_[1].limit, 4);
 }
 
-// Where a denial of the store is repeated, the others say what is left.
-TEST_F(FallbackStoreTest, PartsBesideTheOneThatTheStoreDeniedArePeeks) {
+TEST_F(FallbackStoreTest, WhatTheStoreDeniedIsDeniedByTheSamePart) {
   wrap({}, "sliding_log 5/1h & sliding_log 6/2h");
   const auto check = [&](std::int64_t cost) { return decide_with_parts({.cost = cost}); };
   decide({.cost = 3});
   EXPECT_EQ(check(4).binding, 1);
-  EXPECT_FALSE(parts_[0].allowed);
-  EXPECT_LE(parts_[0].retry_after, std::chrono::hours(1)) << "not the wait of the other part";
   inner_->lose_all();
   const Decision whole = check(4);
   EXPECT_EQ(whole.binding, 1);
   EXPECT_GT(whole.retry_after, std::chrono::hours(1));
   EXPECT_EQ(parts_[1].retry_after, whole.retry_after);
-  EXPECT_EQ(parts_[1].limit, 6);
-  EXPECT_EQ(parts_[1].binding, 0);
-  EXPECT_TRUE(parts_[0].allowed);
+  EXPECT_LE(parts_[0].retry_after, std::chrono::hours(1)) << "not the wait of the other part";
   EXPECT_EQ(parts_[0].remaining, 2) << "nothing is taken";
-  EXPECT_EQ(parts_[0].retry_after.count(), 0);
   EXPECT_TRUE(decide(Ask{}).allowed) << "less than was denied";
 }
 
@@ -383,24 +377,62 @@ TEST_F(FallbackOperationsTest, WhatIsDeniedStaysSo) {
   EXPECT_TRUE(inner_->asked.empty());
 }
 
-// What remains in the windows that begin during a block, these do not say.
-TEST_F(FallbackOperationsTest, ABlockByAnotherProcessStandsForEachCostThatWasDenied) {
-  const std::vector<std::vector<Ask>> rows{
-      {{.cost = 1}, {.cost = 5}},
-      {{.cost = 5}, {.cost = 1}},
-      {{.cost = 3, .operation = Operation::kTakeUpTo}},
+// What remains in the windows that begin during a block, its denials do not say.
+TEST_F(FallbackOperationsTest, ABlockByAnotherProcessStandsForEachCost) {
+  struct Row {
+    std::vector<Ask> denied;
+    std::string limit = "fixed_window 10/10ms";
+    std::int64_t share = 1;
   };
-  for (const std::vector<Ask>& asks : rows) {
-    wrap({.deny_cache = std::chrono::seconds(0)}, "fixed_window 10/10ms");
+  for (const Row& row : {Row{{{.cost = 1}, {.cost = 5}}}, Row{{{.cost = 5}}},
+                         Row{{{.cost = 5}}, "fixed_window 10/10ms", 4},
+                         Row{{{.cost = 3, .operation = Operation::kTakeUpTo}}},
+                         Row{{{.patience_ns = 0}}, "leaky_bucket 10/10ms queue=9"},
+                         Row{{Ask{}}, "fixed_window 10/10ms & token_bucket 10/10ms"}}) {
+    SCOPED_TRACE(row.limit);
+    inner_ = std::make_shared<ScriptedStore>();
+    wrap({.local_share = row.share, .deny_cache = std::chrono::seconds(0)}, row.limit);
     decide_elsewhere({.operation = Operation::kBlock, .duration_ns = kHourNs});
-    for (const Ask& ask : asks) EXPECT_FALSE(decide(ask).allowed);
+    for (const Ask& ask : row.denied) EXPECT_FALSE(decide(ask).allowed);
     inner_->lose_all();
-    const Instant began = store_->now();
-    while (store_->now() < began + 20 * kMillisecondNs) {
-    }
-    EXPECT_FALSE(decide(Ask{}).allowed);
-    inner_->lose_nothing();
+    let_pass(20 * kMillisecondNs);
+    EXPECT_GT(decide(Ask{}).retry_after, std::chrono::minutes(59));
   }
+}
+
+// The window ends sooner by this process's clock.
+TEST_F(FallbackOperationsTest, ADenialStandsAsLongAsTheStoreSaid) {
+  wrap({}, "fixed_window 10/1d");
+  inner_->clock = kStart / kDayNs * kDayNs;
+  decide({.cost = 10});
+  EXPECT_FALSE(decide(Ask{}).allowed);
+  decide({.key = "some left", .cost = 8});
+  EXPECT_FALSE(decide({.key = "some left", .cost = 5}).allowed);
+  inner_->lose_all();
+  EXPECT_GT(decide(Ask{}).retry_after, std::chrono::hours(23));
+  EXPECT_TRUE(decide({.key = "some left", .cost = 2}).allowed);
+}
+
+TEST_F(FallbackOperationsTest, ADenialOfALargeCostOrAnImpatientCallerIsNoBlock) {
+  for (const Ask& denied : {Ask{.cost = 10}, Ask{.patience_ns = 0}}) {
+    inner_ = std::make_shared<ScriptedStore>();
+    wrap({}, denied.cost == 1 ? "leaky_bucket 10/1s queue=9" : "token_bucket 10/1s");
+    decide({.cost = 10});
+    EXPECT_FALSE(decide(denied).allowed);
+    inner_->lose_all();
+    let_pass(110 * kMillisecondNs);
+    EXPECT_TRUE(decide(Ask{}).allowed);
+  }
+}
+
+TEST_F(FallbackOperationsTest, ADenialIsNoneUnderOtherNumbers) {
+  wrap({}, "fixed_window 10/1000d");
+  decide({.cost = 10});
+  EXPECT_FALSE(decide(Ask{}).allowed);
+  const auto held = space_;
+  use("fixed_window 100/1000d");
+  inner_->lose_all();
+  EXPECT_EQ(decide(Ask{}).remaining, 89);
 }
 
 TEST_F(FallbackOperationsTest, AResetEndsABlockJustBefore) {

@@ -20,12 +20,6 @@ class FallbackToldTest : public FallbackFixture {
   std::int64_t remaining_in_store(Instant now = kStart) {
     return decide_elsewhere({.cost = 0}, now).remaining;
   }
-  // Until a token_bucket 10/10ms is full again, and a denial of 1 ms has ended.
-  void await_refill() {
-    const Instant began = store_->now();
-    while (store_->now() < began + 20 * kMillisecondNs) {
-    }
-  }
   void lose_charges() {
     inner_->loses = [](const Request& asked) { return asked.operation == Operation::kCharge; };
   }
@@ -201,7 +195,7 @@ TEST_F(FallbackToldTest, WhatTheStoreDeniedStaysDeniedUntilItsRetryAfter) {
   EXPECT_FALSE(decide(Ask{}).allowed);
   EXPECT_EQ(decide({.operation = Operation::kRefund}).remaining, 0) << "which does not end it";
   inner_->lose_all();
-  await_refill();
+  let_pass(20 * kMillisecondNs);
   const Decision denied = decide(Ask{});
   EXPECT_FALSE(denied.allowed);
   EXPECT_GT(denied.retry_after, std::chrono::minutes(59));
@@ -214,7 +208,7 @@ TEST_F(FallbackToldTest, WhatTheStoreDeniedStaysDeniedToAGroup) {
   decide_elsewhere({.operation = Operation::kBlock, .duration_ns = kHourNs});
   EXPECT_FALSE(decide_all({{.key = "third"}, Ask{}}).allowed);
   inner_->lose_all();
-  await_refill();
+  let_pass(20 * kMillisecondNs);
   EXPECT_GT(decide(Ask{}).retry_after, std::chrono::minutes(59)) << "alone";
   EXPECT_TRUE(decide({.key = "third"}).allowed);
   std::vector<Decision> parts(2);
@@ -247,6 +241,11 @@ TEST_F(FallbackToldTest, ABlockThatAnotherProcessEndedIsOver) {
   decide(block, kStart);
   inner_->lose_all();
   EXPECT_EQ(admitted(kStart), 0) << "what was told before this block does not end it";
+  inner_->lose_nothing();
+  decide_elsewhere({.operation = Operation::kReset}, kStart);
+  EXPECT_EQ(decide({.cost = 10}, kStart).remaining, 0) << "which was admitted";
+  inner_->lose_all();
+  EXPECT_EQ(admitted(kStart + kHourNs), 10);
 }
 
 // The answers of a batch arrive together, that to the reset after the answer to a block which the
@@ -312,10 +311,10 @@ TEST_F(FallbackToldTest, ADenialThatTheStoreTookBackIsOver) {
   decide_elsewhere({.operation = Operation::kBlock, .duration_ns = kHourNs});
   EXPECT_FALSE(decide(Ask{}).allowed);
   decide_elsewhere({.operation = Operation::kReset});
-  await_refill();
+  let_pass(20 * kMillisecondNs);
   EXPECT_TRUE(decide(Ask{}).allowed);
   inner_->lose_all();
-  await_refill();
+  let_pass(20 * kMillisecondNs);
   EXPECT_TRUE(decide(Ask{}).allowed);
 }
 

@@ -15,12 +15,8 @@ namespace sluice {
 
 namespace {
 
-// The ends of two denials with one cause differ by no more: each is known to a tick of the clock by
-// which requests are sent.
-constexpr std::int64_t kSameEndNs = 10'000'000;
-
-std::uint32_t numbers_hash(const Request& request) {
-  const std::string& expression = request.limit->expression;
+std::uint32_t numbers_hash(const LimitDefinition& limit) {
+  const std::string& expression = limit.expression;
   return static_cast<std::uint32_t>(XXH3_64bits(expression.data(), expression.size()));
 }
 
@@ -60,7 +56,7 @@ std::int64_t patience_denied(const Request& request) {
 }  // namespace
 
 void LastAnswers::ToldEntry::tell(const AnyPart& part, const Decision& decision, Instant at,
-                                  Instant newer_than, bool may_be_blocked) {
+                                  Instant newer_than, bool shows_open) {
   Told next{.at = at,
             .used = std::max<std::int64_t>(0, decision.limit - decision.remaining),
             .reset_at = saturated_sum(at, decision.reset_after.count())};
@@ -73,7 +69,7 @@ void LastAnswers::ToldEntry::tell(const AnyPart& part, const Decision& decision,
   if (may_be_more) next.used = std::max(next.used, told.used);
   told = next;
   is_new = true;
-  has_remained = decision.remaining > 0 && !may_be_blocked;
+  is_open = shows_open;
 }
 
 // REQUIRES: until != 0; the request takes units.
@@ -84,27 +80,12 @@ bool LastAnswers::Denial::covers(const Request& request) const {
   return as_patient && cost_denied(request) >= cost;
 }
 
-// A smaller cost than this one was denied before, and still is if less than it remains, and the
-// caller has no patience: for one who waits, more may be admitted. How long that lasts is known
-// only if both denials end together, as in a block or a fixed window: else the store may be asked
-// for the smaller cost sooner.
-void LastAnswers::Denial::keep_smaller_cost(const Denial& former, std::int64_t remaining,
-                                            Instant now) {
-  const bool is_alike = former.numbers == numbers && former.patience_ns == patience_ns;
-  const bool ends_together = std::abs(until - former.until) <= kSameEndNs;
-  if (!is_alike || patience_ns > 0 || !ends_together || former.until <= now) return;
-  if (former.cost >= cost || remaining >= former.cost) return;
-  cost = former.cost;
-  until = std::min(until, former.until);
-}
-
 bool LastAnswers::Denial::is_over(const Request& request, const Decision& answer) const {
   assert(until != 0 && answer.allowed);
-  const bool takes_units = can_be_denied(request.operation, request.cost);
-  if (numbers != numbers_hash(request)) return takes_units;
-  if (takes_units && covers(request)) return true;
+  // Then the key is not blocked any more, and the denial may have been one of a block.
+  if (can_be_denied(request.operation, request.cost)) return true;
   // As much as remains of all parts is allowed, but for a delay longer than the patience.
-  return answer.remaining >= cost &&
+  return numbers == numbers_hash(*request.limit) && answer.remaining >= cost &&
          (patience_ns == kDefaultPatience || std::ranges::none_of(request.limit->parts, delays));
 }
 
@@ -143,21 +124,23 @@ void LastAnswers::record(const KeyName& name, const Request& request, const Deci
                                                    : told_.find(number, tag_of(name));
   if (entry == nullptr) return;
   const bool may_be_blocked = sent.value_or(at) < shard.blocked_at;
+  const auto shows_open = [&](const Decision& one) {
+    const bool admits = one.allowed && can_be_denied(request.operation, request.cost);
+    return !may_be_blocked && (admits || one.remaining > 0);
+  };
   const bool may_be_old = entry->told.at > newer_than;
-  entry->tell(request.limit->parts[told.binding], told, at, newer_than, may_be_blocked);
+  entry->tell(request.limit->parts[told.binding], told, at, newer_than, shows_open(told));
   if (is_denial) {
     note_denial(shard, *sent);
-    Denial& denial = denials_.find_or_add(number, tag_of(name), at);
-    const Denial former = entry->may_be_denied ? denial : Denial{};
-    denial = {.tag = tag_of(name),
-              // It may be older than a refund: while the store answers, it is asked again.
-              .sent_at = *sent > shard.refunded_at ? *sent : *sent - hold_ns_,
-              .until = saturated_sum(*sent, told.retry_after.count()),
-              .cost = cost_denied(request),
-              .patience_ns = patience_denied(request),
-              .numbers = numbers_hash(request),
-              .binding = told.binding};
-    if (former.sent_at > shard.refunded_at) denial.keep_smaller_cost(former, told.remaining, at);
+    denials_.find_or_add(number, tag_of(name), at) = {
+        .tag = tag_of(name),
+        // It may be older than a refund: while the store answers, it is asked again.
+        .sent_at = *sent > shard.refunded_at ? *sent : *sent - hold_ns_,
+        .until = saturated_sum(*sent, told.retry_after.count()),
+        .cost = cost_denied(request),
+        .patience_ns = patience_denied(request),
+        .numbers = numbers_hash(*request.limit),
+        .binding = told.binding};
     entry->may_be_denied = true;
   } else if (sent && told.allowed && !may_be_old) {
     Denial* const denial = denial_of(name, *entry);
@@ -170,9 +153,9 @@ void LastAnswers::record(const KeyName& name, const Request& request, const Deci
   for (std::size_t part = 0; part < parts; ++part) {
     const bool knows_all = request.parts.size() == parts;
     if (!knows_all && part != told.binding) continue;
+    const Decision& own = knows_all ? request.parts[part] : told;
     told_.find_or_add(number, tag_of_part(name, parts, part), at)
-        .tell(request.limit->parts[part], knows_all ? request.parts[part] : told, at, newer_than,
-              may_be_blocked);
+        .tell(request.limit->parts[part], own, at, newer_than, shows_open(own));
   }
 }
 
@@ -199,7 +182,7 @@ bool LastAnswers::was_denied(const KeyName& name, Instant now) const {
 }
 
 bool LastAnswers::denies(const KeyName& name, const Request& request, Instant now,
-                         Decision& decision, Inner store) const {
+                         Decision& decision) const {
   assert(request.operation == Operation::kTake || request.operation == Operation::kTakeUpTo);
   if (request.cost == 0) return false;
   const std::size_t number = number_of(name);
@@ -207,13 +190,12 @@ bool LastAnswers::denies(const KeyName& name, const Request& request, Instant no
   const ToldEntry* const entry = told_.find(number, tag_of(name));
   const Denial* const denial = entry != nullptr ? denial_of(name, *entry) : nullptr;
   if (denial == nullptr || denial->until <= now || !denial->covers(request) ||
-      denial->numbers != numbers_hash(request)) {
+      denial->numbers != numbers_hash(*request.limit)) {
     return false;
   }
   if (is_above_a_part(request)) return false;
-  // A store that answers is asked again after a while.
-  const std::int64_t most_age_ns = std::min(hold_ns_, request.most_denial_age_ns);
-  if (store == Inner::kAnswers && now - denial->sent_at >= most_age_ns) return false;
+  // The store is asked again after a while.
+  if (now - denial->sent_at >= std::min(hold_ns_, request.most_denial_age_ns)) return false;
   const std::int64_t quota = numbers_of(request.limit->parts[denial->binding]).quota;
   // The latest answer may have told what another part has.
   const std::size_t parts = request.limit->parts.size();
@@ -252,17 +234,25 @@ void LastAnswers::note_block(const KeyName& name, Instant now) {
   shard.blocked_at = std::max(shard.blocked_at, now);
 }
 
-LastAnswers::ToldParts LastAnswers::take_new(const KeyName& name, std::size_t parts) {
-  ToldParts told;
+LastAnswers::News LastAnswers::take_new(const KeyName& name, const LimitDefinition& limit) {
+  News news;
   const std::size_t number = number_of(name);
+  const std::size_t parts = limit.parts.size();
   const std::lock_guard lock(shards_[number].lock);
+  const ToldEntry* const whole = told_.find(number, tag_of(name));
+  if (whole != nullptr && !whole->is_open) {
+    const Denial* const denial = denial_of(name, *whole);
+    if (denial != nullptr && denial->numbers == numbers_hash(limit)) {
+      news.denied = {denial->cost, denial->patience_ns, denial->until};
+    }
+  }
   for (std::size_t part = 0; part < parts; ++part) {
     ToldEntry* const entry = told_.find(number, tag_of_part(name, parts, part));
     if (entry == nullptr || !entry->is_new) continue;
     entry->is_new = false;
-    told[part] = NewlyTold{entry->told, entry->has_remained};
+    news.parts[part] = NewlyTold{entry->told, entry->is_open};
   }
-  return told;
+  return news;
 }
 
 }  // namespace sluice

@@ -25,15 +25,14 @@ namespace sluice {
 /// requests of the same key under the same numbers that the store would deny too: a take of at
 /// least its cost and, if a part is a bucket, at most its patience (the longest delay that the
 /// caller accepts), and a take of what remains if a single unit was denied. Only the latest denial
-/// of each key is remembered, or one of a smaller cost that ends with it, and none without an end
-/// (retry_after kNever: no state admits the cost). It is over when it ends, when the store allows a
-/// take that it applies to or one under other numbers, or answers that as much as its cost remains,
-/// or when the key is reset.
+/// of each key is remembered, and none without an end (retry_after kNever: no state admits the
+/// cost). It is over when it ends, when the store admits a take of any cost, or answers that as
+/// much as its cost remains, or when the key is reset.
 ///
-/// While the store answers, a denial is used until t + hold at most, so that what another process
-/// refunds is seen after that time. While the store does not answer, it is used as long as it
-/// stands. So for a hot key the store is asked for each admission, for one denial per retry_after
-/// or hold, and for the requests that were in flight when that denial arrived.
+/// A denial is repeated until t + hold at most, so that what another process refunds is seen after
+/// that time. So for a hot key the store is asked for each admission, for one denial per
+/// retry_after or hold, and for the requests that were in flight when that denial arrived. To the
+/// local states, which answer while the store does not, take_new() tells it as long as it stands.
 ///
 /// Keys are compared by their hashes: if n keys are remembered, the probability that one of k other
 /// keys is mistaken for one of them is about n * k / 2^61.
@@ -65,9 +64,6 @@ class LastAnswers {
     Instant reset_at = 0;   ///< From then on the key is fresh.
   };
 
-  /// Whether the store answers at present.
-  enum class Inner : std::uint8_t { kAnswers, kIsLost };
-
   explicit LastAnswers(const Options& options);
 
   /// The store has given this answer, which arrived at `at`, to a request that was sent at `sent`
@@ -90,36 +86,46 @@ class LastAnswers {
 
   /// Whether the request is denied now; if so, sets `decision` (Source::kCache). REQUIRES: `name`
   /// is that of the request's key; the request is a kTake or a kTakeUpTo.
-  bool denies(const KeyName& name, const Request& request, Instant now, Decision& decision,
-              Inner store = Inner::kAnswers) const;
+  bool denies(const KeyName& name, const Request& request, Instant now, Decision& decision) const;
 
-  /// A refund in this process may have ended the key's denial: while the store answers, it is asked
-  /// again, and denials of requests sent up to `now` are used only where it does not. A reset ends
-  /// the denial in any case, and denials of requests sent up to `now` are not remembered.
+  /// A refund in this process may have ended the key's denial: denies() does not use it any more,
+  /// nor denials of requests sent up to `now`. A reset ends the denial in any case, and denials of
+  /// requests sent up to `now` are not remembered.
   void ask_again(const KeyName& name, Instant now, bool is_reset);
 
   /// The key is being blocked here, at `now`.
   void note_block(const KeyName& name, Instant now);
 
   struct NewlyTold : Told {
-    bool has_remained = false;  ///< Something remained: the key was not blocked.
+    bool is_open = false;  ///< Something remained or was admitted: the key was not blocked.
   };
-  /// What the store told of each part of the key's limit since the last call for this key. Nothing
-  /// where it has told nothing new. Of a limit of one part, that is what record() was told.
-  using ToldParts = std::array<std::optional<NewlyTold>, kMaxParts>;
-  ToldParts take_new(const KeyName& name, std::size_t parts);
+  /// What the store denied, and until when; 0: nothing.
+  struct Denied {
+    std::int64_t cost = 1;
+    std::int64_t patience_ns = kDefaultPatience;
+    Instant until = 0;
+  };
+  /// What the store told of a key since the last call for this key.
+  struct News {
+    /// Of each part of its limit. Nothing where it has told nothing new. Of a limit of one part,
+    /// that is what record() was told.
+    std::array<std::optional<NewlyTold>, kMaxParts> parts;
+    /// The latest denial, if it is under the same numbers and nothing has remained since.
+    Denied denied;
+  };
+  News take_new(const KeyName& name, const LimitDefinition& limit);
 
  private:
   /// What was told of a key or of a part of it. Half a cache line.
   struct ToldEntry {
     std::uint64_t tag : kTagBits;
     bool is_new : 1;         ///< take_new() has not returned it.
-    bool has_remained : 1;   ///< Something remained: see NewlyTold.
+    bool is_open : 1;        ///< See NewlyTold.
     bool may_be_denied : 1;  ///< It was denied, or asked again: `denials_` may have it.
     Told told;
 
     void tell(const AnyPart& part, const Decision& decision, Instant at, Instant newer_than,
-              bool may_be_blocked);
+              bool shows_open);
     Instant ends_at() const { return told.reset_at; }
   };
 
@@ -137,8 +143,7 @@ class LastAnswers {
     std::uint8_t binding;
 
     bool covers(const Request& request) const;
-    void keep_smaller_cost(const Denial& former, std::int64_t remaining, Instant now);
-    // Whether the store allows now what it denied. REQUIRES: until != 0; `answer` allows.
+    // Whether the store may allow now what it denied. REQUIRES: until != 0; `answer` allows.
     bool is_over(const Request& request, const Decision& answer) const;
     Instant ends_at() const { return until; }
   };

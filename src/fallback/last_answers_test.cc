@@ -67,7 +67,7 @@ class LastAnswersTest : public testing::Test {
   const Limit* limit_ = &low_;
 };
 
-TEST_F(LastAnswersTest, ADenialIsUsedForAWhileUnlessTheStoreIsLost) {
+TEST_F(LastAnswersTest, ADenialIsUsedForAWhile) {
   LastAnswers answers({.most_bytes = kOptions.most_bytes, .hold = nanoseconds(30)});
   answers.record(kName, request({}), {.limit = 10, .retry_after = nanoseconds(100)}, kStart,
                  kStart + 5);
@@ -79,12 +79,7 @@ TEST_F(LastAnswersTest, ADenialIsUsedForAWhileUnlessTheStoreIsLost) {
   waiting.most_denial_age_ns = 10;
   EXPECT_TRUE(answers.denies(kName, waiting, kStart + 9, decision));
   EXPECT_FALSE(answers.denies(kName, waiting, kStart + 10, decision));
-  EXPECT_TRUE(answers.denies(kName, waiting, kStart + 10, decision, LastAnswers::Inner::kIsLost));
-  EXPECT_TRUE(
-      answers.denies(kName, request({}), kStart + 99, decision, LastAnswers::Inner::kIsLost));
-  EXPECT_EQ(decision.retry_after, nanoseconds(1));
-  EXPECT_FALSE(
-      answers.denies(kName, request({}), kStart + 100, decision, LastAnswers::Inner::kIsLost));
+  EXPECT_EQ(answers.take_new(kName, low_.definition()).denied.until, kStart + 100);
 }
 
 TEST_F(LastAnswersTest, WhatRemainsIsLessThanWhatIsAsked) {
@@ -121,24 +116,6 @@ TEST_F(LastAnswersTest, ADenialHoldsForEachPatienceThatMakesNoDifference) {
   }
 }
 
-// Units that another process has given back may be too few for the larger cost.
-TEST_F(LastAnswersTest, ADenialOfAPatientCallerSaysNothingOfASmallerCost) {
-  for (const std::int64_t patience_ns : {0, 7}) {
-    LastAnswers answers({.most_bytes = kOptions.most_bytes, .hold = nanoseconds(30)});
-    const auto deny_at = [&](std::int64_t cost, Instant at) {
-      answers.record(kName, request({.cost = cost, .patience_ns = patience_ns}),
-                     {.limit = 10, .remaining = 2, .retry_after = nanoseconds(kStart + 100 - at)},
-                     at, at);
-    };
-    deny_at(3, kStart);
-    deny_at(5, kStart + 20);
-    Decision decision;
-    EXPECT_EQ(answers.denies(kName, request({.cost = 3, .patience_ns = patience_ns}), kStart + 40,
-                             decision),
-              patience_ns == 0);
-  }
-}
-
 // What it is answered then is younger than what was given back.
 TEST_F(LastAnswersTest, AKeyBesideOneThatWasGivenUnitsBackIsAskedAboutAtTheExactTime) {
   const KeyName beside{.space = 2, .key = kName.key};
@@ -162,18 +139,16 @@ TEST_F(LastAnswersTest, ResetIsNeverBeforeRetry) {
   EXPECT_EQ(find({}, kStart + 100)->reset_after, nanoseconds(800));
 }
 
-TEST_F(LastAnswersTest, ADenialEndsWhenATakeThatItCoversIsAllowed) {
+TEST_F(LastAnswersTest, ADenialEndsWhenATakeIsAdmitted) {
   deny({.cost = 3});
   const auto is_over_after = [&](const Ask& ask) {
     tell(ask, {.allowed = true, .limit = 10, .remaining = 1}, kStart + 1);
     return !find({.cost = 3}, kStart + 2);
   };
   EXPECT_FALSE(is_over_after({.cost = 0})) << "a peek";
-  EXPECT_FALSE(is_over_after({.cost = 2})) << "less";
-  EXPECT_FALSE(is_over_after({.cost = 3, .patience_ns = 7})) << "more patient";
   EXPECT_FALSE(is_over_after({.key = "other", .cost = 3}));
   EXPECT_EQ(find({.cost = 3}, kStart + 2)->remaining, 1) << "what was told last";
-  EXPECT_TRUE(is_over_after({.cost = 3}));
+  EXPECT_TRUE(is_over_after({.cost = 2})) << "of any cost";
   deny({.cost = 3});
   limit_ = &high_;
   tell({.cost = 1}, {.allowed = true, .limit = 11, .remaining = 1}, kStart + 1);
@@ -215,7 +190,7 @@ TEST_F(LastAnswersTest, ADenialHasTheNumbersOfThePartThatDenied) {
     answers.record(kName, asked, denial, kStart, kStart);
     Decision parts[] = {{.allowed = true, .limit = 20, .remaining = 0, .reset_after = wait},
                         {.allowed = true, .limit = 40, .remaining = 1, .reset_after = 2 * wait}};
-    asked.cost = 1;
+    asked.cost = 0;
     if (keeps == Keeps::kAll) asked.parts = parts;
     answers.record(kName, asked, parts[0], kStart, kStart);
     asked.cost = 8;
@@ -227,7 +202,7 @@ TEST_F(LastAnswersTest, ADenialHasTheNumbersOfThePartThatDenied) {
   }
 }
 
-// Its wait is that of a single unit. So a block, too, is known while the store is lost.
+// Its wait is that of a single unit.
 TEST_F(LastAnswersTest, ACostThatABucketLendsIsDeniedAgain) {
   const Limit lends("token_bucket 5/10s borrow=yes & fixed_window 40/1h");
   limit_ = &lends;
@@ -243,7 +218,7 @@ TEST_F(LastAnswersTest, WhatCountsNoLongerIsNotKeptAsTheStricter) {
         kName, request({}),
         {.allowed = true, .limit = 10, .remaining = 10 - used, .reset_after = reset_after}, kStart,
         at, kStart);
-    return answers_.take_new(kName, 1)[0];
+    return answers_.take_new(kName, low_.definition()).parts[0];
   };
   EXPECT_EQ(tell_used(8, nanoseconds(10), kStart + 5)->used, 8);
   EXPECT_FALSE(tell_used(3, nanoseconds(500), kStart + 14));
@@ -253,7 +228,7 @@ TEST_F(LastAnswersTest, WhatCountsNoLongerIsNotKeptAsTheStricter) {
 TEST_F(LastAnswersTest, KeepsOnlyDenialsWhereToldSo) {
   LastAnswers answers({.keeps = LastAnswers::Keeps::kDenials, .most_bytes = kOptions.most_bytes});
   answers.record(kName, request({}), {.allowed = true, .limit = 10}, kStart, kStart);
-  EXPECT_FALSE(answers.take_new(kName, 1)[0]);
+  EXPECT_FALSE(answers.take_new(kName, low_.definition()).parts[0]);
   answers.record(kName, request({}), {.limit = 10, .retry_after = nanoseconds(1)}, kStart, kStart);
   EXPECT_TRUE(answers.was_denied(kName, kStart));
   EXPECT_FALSE(answers.was_denied(kName, kStart + kSecondNs)) << "long ago";
@@ -288,12 +263,10 @@ TEST_F(LastAnswersTest, AForgottenKeyIsNotDeniedAgain) {
     const std::string key = std::to_string(i);
     tell({.key = key}, allowed);
   }
-  EXPECT_FALSE(answers_.take_new(name({}), 1)[0]);
+  EXPECT_FALSE(answers_.take_new(name({}), low_.definition()).parts[0]);
   tell({.cost = 0}, {.allowed = true, .limit = 10});
   answers_.ask_again(name({}), kStart + 1, false);
-  Decision decision;
-  EXPECT_FALSE(
-      answers_.denies(name({}), request({}), kStart + 2, decision, LastAnswers::Inner::kIsLost));
+  EXPECT_EQ(answers_.take_new(name({}), low_.definition()).denied.until, 0);
 }
 
 // Where there is room, no key that still counts is forgotten for another one.
@@ -304,7 +277,9 @@ TEST_F(LastAnswersTest, GrowsWithTheKeys) {
     tell({.key = keys[i]}, {.allowed = true, .limit = 10, .reset_after = nanoseconds(1 + i)});
   }
   std::size_t known = 0;
-  for (const std::string& key : keys) known += answers_.take_new(name({.key = key}), 1)[0] ? 1 : 0;
+  for (const std::string& key : keys) {
+    known += answers_.take_new(name({.key = key}), low_.definition()).parts[0] ? 1 : 0;
+  }
   EXPECT_GT(known, keys.size() * 99 / 100);
 }
 

@@ -90,20 +90,46 @@ void LocalFallback::mirror(const KeyHash& key, Request request, const Decision& 
 }
 
 void LocalFallback::set_told(const KeyHash& key, const Request& request,
-                             const LastAnswers::ToldParts& told, std::int64_t pending) {
+                             const LastAnswers::News& told, std::int64_t pending, Instant now) {
   const std::vector<AnyPart>& parts = request.limit->parts;
   const memory::Place place = place_of(key, request);
   std::array<memory::Used, kMaxParts> now_used;
-  if (std::ranges::any_of(told, [](const auto& part) { return part && part->has_remained; })) {
+  if (std::ranges::any_of(told.parts, [](const auto& part) { return part && part->is_open; })) {
     store_.table().unblock(place);
   }
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    if (!told[i]) continue;
+    const auto& part = told.parts[i];
+    if (!part) continue;
     // Also what counts beyond the limit: units that were charged.
-    const std::int64_t counts = counting(place, without_limit(parts[i]), i, told[i]->at);
-    now_used[i] = used(parts[i], *told[i], counts, pending);
+    const std::int64_t counts = counting(place, without_limit(parts[i]), i, part->at);
+    now_used[i] = used(parts[i], *part, counts, pending);
   }
   store_.table().set_used(place, request, std::span(now_used).first(parts.size()));
+  const std::int64_t wait_ns = std::min(told.denied.until - now, kMaxDurationNs);
+  if (wait_ns <= 0 || !admits_just_before(place, request, told.denied)) return;
+  Request block = request;
+  block.operation = Operation::kBlock;
+  block.duration_ns = wait_ns;
+  block.parts = {};
+  Decision blocked;
+  store_.table().decide_at(place, block, now, blocked);
+}
+
+// Whether the states of all parts would admit, just before the wait is over, what was denied: all
+// of the limit, where that is less.
+bool LocalFallback::admits_just_before(const memory::Place& place, const Request& request,
+                                       const LastAnswers::Denied& denied) {
+  Request again = request;
+  again.cost = denied.cost;
+  const std::int64_t cost = scaled_cost(again);
+  const std::vector<AnyPart>& parts = request.limit->parts;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const Decision peek = store_.table().peek_part(place, parts[i], i, denied.until - 1);
+    if (peek.remaining < std::min(cost, peek.limit)) return false;
+    const bool may_be_impatient = delays(parts[i]) && denied.patience_ns != kDefaultPatience;
+    if (may_be_impatient && peek.reset_after.count() > denied.patience_ns) return false;
+  }
+  return true;
 }
 
 // How many units of a part shall count, and from when. `counting` do as it is.

@@ -47,10 +47,12 @@ class LocalFallback {
 
   /// Brings each part of the key's limit of which the remote store has told something to that: as
   /// many units remain as it said then, less those that this process has admitted and not charged
-  /// to it yet (`pending`). If some remain, a block of the key is over. Of the request, here and
-  /// below, only the limit and the space are used.
-  void set_told(const KeyHash& key, const Request& request, const LastAnswers::ToldParts& told,
-                std::int64_t pending);
+  /// to it yet (`pending`). If some remain, a block of the key is over. If none do, and the remote
+  /// store denied what would be admitted here before the wait that it gave is over, the key is
+  /// blocked until then: as where another process has blocked it. Of the request, here and below,
+  /// only the limit and the space are used.
+  void set_told(const KeyHash& key, const Request& request, const LastAnswers::News& told,
+                std::int64_t pending, Instant now);
 
   struct Due {
     std::int64_t charge = 0;
@@ -73,6 +75,8 @@ class LocalFallback {
   memory::Place place_of(const KeyHash& key, const Request& request) {
     return store_.table().place_of(memory::MemorySpace::of(request), key);
   }
+  bool admits_just_before(const memory::Place& place, const Request& request,
+                          const LastAnswers::Denied& denied);
   std::int64_t counting(const memory::Place& place, const AnyPart& part, std::size_t index,
                         Instant now);
   Decision answer_for_permit(Request request, Instant now);

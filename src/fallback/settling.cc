@@ -149,7 +149,6 @@ class FallbackStore::Settling {
       local.push_back(in_local(subjects[i], requests[i]));
     }
     const std::span<Request> asked(local.data(), local.size());
-    if (repeat_denials(subjects, requests, asked, decision)) return;
     decision = store_.local_->answer(asked, lost_at_);
     for (std::size_t i = 0; i < requests.size(); ++i) {
       store_.note_local(subjects[i], requests[i], decision, lost_at_, may_be_executed(lost));
@@ -157,52 +156,6 @@ class FallbackStore::Settling {
       // comes late and says that it has not.
       if (lost.taken != kTakenLater) store_.settle_admitted(batch_, place + i, lost, lost_at_);
     }
-  }
-
-  // While the store is lost, what it has denied is denied until the retry_after that it gave. The
-  // local states alone may admit it: they do not know of a block, for example. Of requests asked
-  // together, one such denial denies all: the one with the longest wait, of equal ones the first.
-  // Returns whether there is one. `local` are the requests about the local states.
-  bool repeat_denials(Subjects subjects, Requests requests, std::span<Request> local,
-                      Decision& decision) {
-    if (batch_.now() != kStoreTime) return false;
-    std::optional<std::size_t> denying;
-    Decision denial;
-    for (std::size_t i = 0; i < requests.size(); ++i) {
-      Decision one;
-      if (!can_be_denied(requests[i].operation, requests[i].cost) || lends(*requests[i].limit) ||
-          !store_.answers_->denies(name_of(subjects[i]), requests[i], lost_at_, one,
-                                   LastAnswers::Inner::kIsLost) ||
-          (denying && one.retry_after <= denial.retry_after)) {
-        continue;
-      }
-      denying = i;
-      denial = one;
-      denial.source = Source::kLocal;
-    }
-    if (denying) decision = repeat(denial, *denying, local);
-    return denying.has_value();
-  }
-
-  // The answer where a denial by the store stands: that of requests[denying] or of its binding
-  // part. Writes the decisions of parts: those of the others are peeks at the local states.
-  Decision repeat(const Decision& denial, std::size_t denying, std::span<Request> requests) {
-    const bool is_group = requests.size() > 1;
-    Decision answer = denial;
-    if (is_group) answer.binding = static_cast<std::uint8_t>(denying);
-    if (requests[0].parts.empty()) return answer;
-    for (Request& request : requests) request.cost = 0;
-    store_.local_->answer(requests, lost_at_);
-    std::span<Decision> parts = requests[denying].parts;
-    if (is_group) {
-      parts[0] = denial;
-      parts = parts.subspan(1);
-    }
-    if (!parts.empty()) {
-      parts[denial.binding] = denial;
-      parts[denial.binding].binding = 0;  // It has no parts of its own.
-    }
-    return answer;
   }
 
   void count(bool raises) {

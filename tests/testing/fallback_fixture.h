@@ -108,6 +108,13 @@ class FallbackFixture : public testing::Test {
     return result;
   }
 
+  /// Returns after so many nanoseconds, or later.
+  void let_pass(std::int64_t ns) const {
+    const Instant began = store_->now();
+    while (store_->now() < began + ns) {
+    }
+  }
+
   void lose(const std::string& key) {
     inner_->loses = [key](const Request& asked) { return asked.key == key; };
   }
