@@ -54,35 +54,30 @@ class AskedClaims {
     for (std::size_t i = 0; i < requests.size(); ++i) requests[i].parts = parts.subspan(i, 1);
   }
 
-  /// A request for all of them, whose timeout begins now.
-  AcquireRequest acquire_request(std::chrono::nanoseconds patience) const {
+  /// A request for all of them, whose timeout begins at `now`.
+  AcquireRequest acquire_request(TimerQueue::TimePoint now,
+                                 std::chrono::nanoseconds patience) const {
+    require_patience(patience);
     const auto claim = [&](const Claim& c) { return c.limiter.core_->claim(c.key, c.cost); };
-    const TimerQueue::TimePoint now = claims_[0].limiter.core_->now();  // All have one clock.
     AcquireRequest request(claim(claims_[0]), TimerQueue::later(now, patience));
     for (const Claim& other : claims_.subspan(1)) request.claims.push_back(claim(other));
     return request;
   }
 
+  /// The time by which callers wait: all limiters of a store have one clock.
+  TimerQueue::TimePoint now() const { return claims_[0].limiter.core_->now(); }
+
   /// Takes from all or none: one reservation for each claim.
-  std::vector<Reservation> reserve(std::chrono::nanoseconds patience) {
-    const BeforeAsking before = claims_[0].limiter.core_->before_asking();
-    const std::size_t own = claims_.size() > 1 ? 1 : 0;  // Before the decisions of its parts.
-    std::vector<std::vector<Decision>> parts;
-    for (Request& request : requests) {
-      request.patience_ns = patience.count();
-      request.parts = parts.emplace_back(own + CountedFor::parts_of(*request.limit));
-      request.parts_if_allowed = true;
-    }
-    const Decision whole = whole_of(store->decide_all(requests, kStoreTime), claims_.size());
+  std::vector<Reservation> reserve(std::chrono::nanoseconds patience) const {
+    const TimerQueue::TimePoint asked_at = now();
+    AcquireRequest request = acquire_request(asked_at, patience);
+    AcquireOutcome outcome = ask_now(request, asked_at);
+    if (outcome.error) std::rethrow_exception(outcome.error);
+    outcome.decision = whole_of(outcome.decision, claims_.size());
     std::vector<Reservation> all;
     for (std::size_t i = 0; i < claims_.size(); ++i) {
-      const Claim& claim = claims_[i];
-      const Decision& decision = own != 0 ? parts[i][0] : whole;
-      // A full store that admits has recorded those claims that found room.
-      const Source giver = whole.source == Source::kFull ? decision.source : whole.source;
-      all.push_back(
-          claim.limiter.core_->reservation(whole, {decision, requests[i].parts.subspan(own)},
-                                           *bounds[i], claim.key, claim.cost, giver, before));
+      const LimiterCore& core = *claims_[i].limiter.core_;
+      all.push_back(core.reservation(std::move(request.claims[i]), outcome, i));
     }
     return all;
   }
@@ -143,16 +138,13 @@ Decision acquire_all(ClaimList claims, std::chrono::nanoseconds patience, std::s
   // The store does this as well. But acquire_all() may wait, and be denied, before it asks the
   // store.
   check_together(asked.requests);
-  require_patience(patience);
   const AcquireOutcome outcome =
-      WaitQueues::acquire_blocking(asked.acquire_request(patience), stop);
+      WaitQueues::acquire_blocking(asked.acquire_request(asked.now(), patience), stop);
   return whole_of(outcome.decision, claims.size());
 }
 
 std::vector<Reservation> reserve_all(ClaimList claims, std::chrono::nanoseconds patience) {
-  AskedClaims asked(claims);
-  require_patience(patience);
-  return asked.reserve(patience);
+  return AskedClaims(claims).reserve(patience);
 }
 
 }  // namespace sluice

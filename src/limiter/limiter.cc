@@ -10,13 +10,11 @@
 #include <vector>
 
 #include "algorithms/counted_for.h"
-#include "algorithms/judge_parts.h"
 #include "algorithms/limit_definition.h"
 #include "core/safe_text.h"
 #include "limiter/limiter_core.h"
 #include "sluice/store.h"
 #include "waiting/wait_queues.h"
-#include "waiting/waiting_callers.h"
 
 namespace sluice {
 
@@ -27,19 +25,13 @@ using std::chrono::nanoseconds;
 // As many at once need no memory from the system.
 constexpr std::size_t kUsualBatch = 64;
 
-Request to_reserve(const BoundLimit& bound, std::string_view key, std::int64_t cost,
-                   nanoseconds patience) {
-  Request request = to_take(bound, key, cost);
+// Throws std::invalid_argument unless the cost and the patience are at least 0. The timeout begins
+// at `now`.
+AcquireRequest to_acquire(const LimiterCore& core, TimerQueue::TimePoint now, std::string_view key,
+                          std::int64_t cost, nanoseconds patience) {
+  require_units("a cost", cost);
   require_patience(patience);
-  request.patience_ns = patience.count();
-  return request;
-}
-
-// Wants the decisions that a CountedFor needs.
-void want_parts(Request& request, PartDecisions& room) {
-  room.resize(CountedFor::parts_of(*request.limit));
-  request.parts = {room.data(), room.size()};
-  request.parts_if_allowed = true;
+  return {core.claim(key, cost), TimerQueue::later(now, patience)};
 }
 
 Request to_take_parts(const BoundLimit& bound, std::string_view key, std::int64_t cost,
@@ -143,14 +135,11 @@ void Limiter::check(std::span<const Ask> asks, std::span<Decision> decisions) {
 }
 
 Reservation Limiter::reserve(std::string_view key, std::int64_t cost, nanoseconds patience) {
-  const BeforeAsking before = core_->before_asking();
-  const BoundLimit& bound = core_->bound();
-  Request request = to_reserve(bound, key, cost, patience);
-  PartDecisions parts;
-  want_parts(request, parts);
-  const Decision decision = core_->ask(request);
-  return core_->reservation(decision, {decision, request.parts}, bound, key, cost, decision.source,
-                            before);
+  const TimerQueue::TimePoint now = core_->now();
+  AcquireRequest request = to_acquire(*core_, now, key, cost, patience);
+  const AcquireOutcome outcome = ask_now(request, now);
+  if (outcome.error) std::rethrow_exception(outcome.error);
+  return core_->reservation(std::move(request.claims[0]), outcome);
 }
 
 Decision Limiter::refund(std::string_view key, std::int64_t units) {
@@ -215,24 +204,17 @@ void Limiter::async_check(std::span<const Ask> asks, BatchCallback callback) {
 
 void Limiter::async_reserve(std::string_view key, std::int64_t cost, nanoseconds patience,
                             ReservationCallback callback) {
-  const BeforeAsking before = core_->before_asking();
-  const BoundLimit* const bound = &core_->bound();
-  Request request;
-  if (auto error = error_in([&] { request = to_reserve(*bound, key, cost, patience); })) {
+  const TimerQueue::TimePoint now = core_->now();
+  std::optional<AcquireRequest> request;
+  if (auto error = error_in([&] { request = to_acquire(*core_, now, key, cost, patience); })) {
     return callback({}, std::move(error));
   }
-  PartDecisions sizes;
-  want_parts(request, sizes);
-  submit_requests(core_->store(), {&bound, 1}, {&request, 1}, Batch::Mode::kEach,
-                  [core = core_, bound, key = std::string(key), cost, before,
-                   callback = std::move(callback)](const Batch* batch, std::exception_ptr error) {
-                    if (error) return callback({}, std::move(error));
-                    const Decision& decision = batch->decisions()[0];
-                    const CountedFor counted_for(decision, batch->requests()[0].parts);
-                    callback(core->reservation(decision, counted_for, *bound, key, cost,
-                                               decision.source, before),
-                             nullptr);
-                  });
+  ask_async(*request, now,
+            [core = core_, claim = request->claim(),
+             callback = std::move(callback)](const AcquireOutcome& outcome) {
+              if (outcome.error) return callback({}, outcome.error);
+              callback(core->reservation(claim, outcome), nullptr);
+            });
 }
 
 // A store in this process is first asked without patience, under a limit of one part: a caller that
@@ -241,7 +223,8 @@ void Limiter::async_reserve(std::string_view key, std::int64_t cost, nanoseconds
 Decision Limiter::acquire(std::string_view key, std::int64_t cost, nanoseconds patience,
                           std::stop_token stop) {
   const BoundLimit& bound = core_->bound();
-  Request request = to_reserve(bound, key, cost, patience);
+  Request request = to_take(bound, key, cost);
+  require_patience(patience);
   const bool may_pass_at_once = !stop.stop_requested() && !core_->store().answers_later() &&
                                 CountedFor::parts_of(*request.limit) == 0 &&
                                 (cost == 0 || core_->queues().is_empty(key, bound.limit));
@@ -256,9 +239,12 @@ Decision Limiter::acquire(std::string_view key, std::int64_t cost, nanoseconds p
 
 void Limiter::async_acquire(std::string_view key, std::int64_t cost, nanoseconds patience,
                             DecisionCallback callback, std::stop_token stop) {
-  auto error = error_in([&] { to_reserve(core_->bound(), key, cost, patience); });
-  if (error) return callback({}, std::move(error));
-  WaitQueues::acquire({core_->claim(key, cost), TimerQueue::later(core_->now(), patience)}, stop,
+  std::optional<AcquireRequest> request;
+  if (auto error =
+          error_in([&] { request = to_acquire(*core_, core_->now(), key, cost, patience); })) {
+    return callback({}, std::move(error));
+  }
+  WaitQueues::acquire(*std::move(request), stop,
                       [callback = std::move(callback)](const AcquireOutcome& outcome) {
                         callback(outcome.decision, outcome.error);
                       });

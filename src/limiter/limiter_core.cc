@@ -1,6 +1,5 @@
 #include "limiter/limiter_core.h"
 
-#include <algorithm>
 #include <cassert>
 
 #include "core/instant.h"
@@ -76,13 +75,6 @@ void wake(WaitQueues& queues, const Request& request, std::uint64_t begun, const
   queues.released(request.key);
 }
 
-// What decide() would have thrown.
-std::exception_ptr error_of_batch(const Batch& batch) {
-  const auto is_lost = [](const Decision& one) { return one.source == Source::kUnavailable; };
-  if (std::ranges::none_of(batch.decisions(), is_lost)) return nullptr;
-  return std::make_exception_ptr(StoreError(batch.error()));
-}
-
 }  // namespace
 
 void refuse(std::string_view what, std::string_view least, std::int64_t number) {
@@ -92,10 +84,10 @@ void refuse(std::string_view what, std::string_view least, std::int64_t number) 
 
 Decision LimiterCore::ask(const Request& request) const {
   if (!wakes(request)) return store().decide_one(request);
-  const std::uint64_t begun = begin_waking(*queues_, request);
+  const std::uint64_t begun = begin_waking(queues(), request);
   Decision decision;
   auto error = error_in([&] { decision = store().decide_one(request); });
-  wake(*queues_, request, begun, decision, error);
+  wake(queues(), request, begun, decision, error);
   if (error) std::rethrow_exception(std::move(error));
   return decision;
 }
@@ -104,9 +96,10 @@ void LimiterCore::async_ask(const BoundLimit& bound, const Request& request,
                             DecisionCallback callback) const {
   assert(request.space == bound.space.get());
   if (wakes(request)) {
-    callback = [queues = queues_, asked = request, begun = begin_waking(*queues_, request),
-                key = std::string(request.key), then = std::move(callback)](
-                   const Decision& decision, std::exception_ptr error) mutable {
+    callback = [queues = binding_->queues(), asked = request,
+                begun = begin_waking(queues(), request), key = std::string(request.key),
+                then = std::move(callback)](const Decision& decision,
+                                            std::exception_ptr error) mutable {
       asked.key = key;
       wake(*queues, asked, begun, decision, error);
       then(decision, std::move(error));
@@ -134,29 +127,11 @@ void LimiterCore::async_ask(Operation operation, std::string_view key, std::int6
   async_ask(bound, request, std::move(callback));
 }
 
-Reservation LimiterCore::reservation(const Decision& decision, const CountedFor& counted_for,
-                                     const BoundLimit& bound, std::string_view key,
-                                     std::int64_t cost, Source giver,
-                                     const BeforeAsking& before) const {
-  if (!decision.allowed) return {decision, nullptr};
-  const std::int64_t units = giver == Source::kFull ? 0 : cost;
-  return {decision, std::make_unique<Reservation::Impl>(Reservation::Impl{
-                        *this, bound, std::string(key), units, giver, before, counted_for})};
-}
-
-void submit_requests(Store& store, std::span<const BoundLimit* const> bounds,
-                     std::span<const Request> requests, Batch::Mode mode, AnsweredBatch answered) {
-  auto batch = std::make_unique<Batch>(requests, mode);
-  for (const BoundLimit* bound : bounds) batch->keep(std::make_shared<const BoundLimit>(*bound));
-  // Null once it has been called.
-  const auto then = std::make_shared<AnsweredBatch>(std::move(answered));
-  batch->completion = [then](Batch& completed) {
-    std::exchange(*then, nullptr)(&completed, error_of_batch(completed));
-  };
-  auto error = error_in([&] { store.submit(std::move(batch)); });
-  if (!error) return;
-  if (*then == nullptr) std::rethrow_exception(std::move(error));  // It was thrown by the callback.
-  (*then)(nullptr, std::move(error));
+Reservation LimiterCore::reservation(AcquireClaim claim, const AcquireOutcome& outcome,
+                                     std::size_t i) const {
+  if (!outcome.decision.allowed) return {outcome.decision, nullptr};
+  return {outcome.decision, std::make_unique<Reservation::Impl>(
+                                Reservation::Impl{*this, taken(std::move(claim), outcome, i)})};
 }
 
 }  // namespace sluice

@@ -4,22 +4,18 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
-#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
 
-#include "algorithms/counted_for.h"
-#include "algorithms/limit_definition.h"
-#include "core/batch.h"
 #include "core/store.h"
 #include "sluice/decision.h"
 #include "sluice/limiter.h"
 #include "sluice/reservation.h"
 #include "waiting/limit_binding.h"
+#include "waiting/requests.h"
 #include "waiting/wait_queues.h"
-#include "waiting/waiting_callers.h"
 
 namespace sluice {
 
@@ -66,35 +62,27 @@ inline Request to_take(const BoundLimit& bound, std::string_view key, std::int64
   return request;
 }
 
-/// What is noted before the store is asked for units.
-struct BeforeAsking {
-  std::uint64_t wakings = 0;  ///< WaitingCallers::wakings()
-  TimerQueue::TimePoint at;
-};
-
-/// What a Limiter or ConcurrencyLimiter works with: a limit in a store, and the queues of waiting
-/// callers. Requests under way hold shares of the binding and the queues, so that the limiter may
-/// be destroyed meanwhile. Thread-safe.
+/// What a Limiter or ConcurrencyLimiter works with: a limit in a store. Requests under way hold
+/// shares of the binding, so that the limiter may be destroyed meanwhile. Thread-safe.
 class LimiterCore {
  public:
   LimiterCore(std::shared_ptr<Store> store, Limit limit, LimitBinding::Kind kind)
-      : binding_(std::make_shared<LimitBinding>(std::move(store), std::move(limit), kind)),
-        queues_(bound().space->attachment<WaitQueues>()) {}
+      : binding_(std::make_shared<LimitBinding>(std::move(store), std::move(limit), kind,
+                                                &WaitQueues::of)) {}
 
   const std::shared_ptr<LimitBinding>& binding() const { return binding_; }
   const BoundLimit& bound() const { return binding_->bound(); }
   Store& store() const { return *binding_->store(); }
-  /// The queues of waiting callers, the same for all spaces that the limit has had.
-  WaitQueues& queues() const { return *queues_; }
+  WaitQueues& queues() const { return *binding_->queues(); }
 
   /// The time by which callers wait, and its timer. The clock of the process, unless the store goes
   /// by a ManualClock.
-  TimerQueue::TimePoint now() const { return queues_->now(); }
-  std::shared_ptr<TimerQueue> timer() const { return queues_->timer(); }
+  TimerQueue::TimePoint now() const { return queues().now(); }
+  std::shared_ptr<TimerQueue> timer() const { return queues().timer(); }
 
   /// What an AcquireRequest for this limit takes.
   AcquireClaim claim(std::string_view key, std::int64_t cost) const {
-    return {.binding = binding_, .queues = queues_, .key = std::string(key), .cost = cost};
+    return {.binding = binding_, .key = std::string(key), .cost = cost};
   }
 
   /// Asks the store, and waits for its answer. After a refund or reset, the first caller that waits
@@ -112,43 +100,18 @@ class LimiterCore {
   void async_ask(Operation operation, std::string_view key, std::int64_t number,
                  DecisionCallback callback) const;
 
-  /// Called before the store is asked for what is to be a reservation().
-  BeforeAsking before_asking() const { return {WaitingCallers::wakings(), now()}; }
-  /// Of units for which `bound` was asked, and which `giver` has granted if the decision allows.
-  Reservation reservation(const Decision& decision, const CountedFor& counted_for,
-                          const BoundLimit& bound, std::string_view key, std::int64_t cost,
-                          Source giver, const BeforeAsking& before) const;
+  /// Of what was asked for `claim`, the i-th claim of a request.
+  Reservation reservation(AcquireClaim claim, const AcquireOutcome& outcome,
+                          std::size_t i = 0) const;
 
  private:
   const std::shared_ptr<LimitBinding> binding_;
-  const std::shared_ptr<WaitQueues> queues_;
 };
 
-/// Receives a batch with its answers, and what asking for them would have thrown. The batch is null
-/// if the store could not be asked.
-using AnsweredBatch = std::function<void(const Batch*, std::exception_ptr)>;
-
-/// Submits several requests about `bounds` as one batch, without waiting; mode kTogether decides
-/// them all or nothing.
-void submit_requests(Store& store, std::span<const BoundLimit* const> bounds,
-                     std::span<const Request> requests, Batch::Mode mode, AnsweredBatch answered);
-
-/// Units that were taken, their limit, who gave them, and for how long they count.
+/// What was reserved.
 struct Reservation::Impl final {
-  /// The limit by which they are settled: the one that granted them or, if set_limit() has made the
-  /// keys fresh since, and so has forgotten them, the present one.
-  const BoundLimit& settled_by() const;
-  /// A request that replaces the estimate by `actual` units: refunds the difference to the giver,
-  /// or charges it to the store. Its decision is that of a peek afterwards. `limit`: settled_by().
-  Request settling(const BoundLimit& limit, std::int64_t actual) const;
-
   LimiterCore core;
-  const BoundLimit& granted_by;
-  std::string key;
-  std::int64_t units;  ///< That were recorded: a full store admits without recording.
-  Source giver;
-  BeforeAsking before;
-  CountedFor counted_for;
+  Taken taken;
 };
 
 }  // namespace sluice

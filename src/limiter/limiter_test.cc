@@ -7,7 +7,9 @@
 #include <functional>
 #include <memory>
 #include <stdexcept>
+#include <stop_token>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -419,6 +421,8 @@ TEST(Reservation, ReturnsNoUnitsThatAFullStoreDidNotRecord) {
   const auto store = open_store("memory:?max_bytes=1048576&full=allow", clock);
   Limiter total(store, Limit("fixed_window 9/10h", "total"));
   total.check("");
+  Limiter later(store, Limit("token_bucket 1/100h", "later"));
+  later.check("");
   Limiter others(store, Limit("fixed_window 1/1h", "others"));
   int keys = 0;
   while (others.check(std::to_string(keys)).source == Source::kStore && keys < 1'000'000) ++keys;
@@ -436,6 +440,15 @@ TEST(Reservation, ReturnsNoUnitsThatAFullStoreDidNotRecord) {
   EXPECT_EQ(total.peek("").remaining, 5);
   for (Reservation& each : both) each.cancel();
   EXPECT_EQ(total.peek("").remaining, 8) << "its units were recorded";
+  std::stop_source stop;
+  std::jthread waits([&] {
+    acquire_all({{limiter, key, 2}, {total, "", 3}, {later, ""}}, kForever, stop.get_token());
+  });
+  clock.await_waiting(1);
+  EXPECT_EQ(total.peek("").remaining, 5);
+  stop.request_stop();
+  waits.join();
+  EXPECT_EQ(total.peek("").remaining, 8) << "what it had reserved is returned";
   clock.advance(std::chrono::hours(1));  // There is room again.
   EXPECT_EQ(limiter.check(key).remaining, 4);
   cancelled.cancel();

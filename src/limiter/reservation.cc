@@ -1,7 +1,6 @@
 #include "sluice/reservation.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <functional>
 #include <optional>
 #include <utility>
@@ -33,24 +32,6 @@ bool sleep_until(const std::shared_ptr<TimerQueue>& timer, TimerQueue::TimePoint
 }
 
 }  // namespace
-
-const BoundLimit& Reservation::Impl::settled_by() const {
-  const BoundLimit& present = core.bound();
-  return present.space == granted_by.space ? granted_by : present;
-}
-
-Request Reservation::Impl::settling(const BoundLimit& limit, std::int64_t actual) const {
-  Request request = limit.request(key);
-  request.operation = actual > units ? Operation::kCharge : Operation::kRefund;
-  request.cost = std::abs(actual - units);
-  if (request.operation == Operation::kRefund) {
-    counted_for.restrict_refund(request, core.now() - before.at);
-    const bool is_forgotten = &limit != &granted_by;
-    if (is_forgotten || core.queues().callers().was_reset(key, before.wakings)) request.cost = 0;
-  }
-  request.giver = giver;
-  return request;
-}
 
 Reservation::Reservation() = default;
 
@@ -95,15 +76,16 @@ bool Reservation::begin_to_settle() {
 void Reservation::cancel() {
   if (!begin_to_settle()) return;
   is_cancelled_ = true;
-  impl_->core.ask(impl_->settling(impl_->settled_by(), 0));
+  const Taken& taken = impl_->taken;
+  impl_->core.ask(WaitQueues::settling(taken, taken.settled_by(), 0));
 }
 
 void Reservation::async_cancel(DoneCallback callback) {
   if (!begin_to_settle()) return callback(nullptr);
   is_cancelled_ = true;
-  const BoundLimit& limit = impl_->settled_by();
+  const BoundLimit& limit = impl_->taken.settled_by();
   impl_->core.async_ask(
-      limit, impl_->settling(limit, 0),
+      limit, WaitQueues::settling(impl_->taken, limit, 0),
       [callback = std::move(callback)](const Decision&, std::exception_ptr error) {
         callback(std::move(error));
       });
@@ -112,7 +94,8 @@ void Reservation::async_cancel(DoneCallback callback) {
 Decision Reservation::commit(std::int64_t actual) {
   require_units("what it cost", actual);
   if (!begin_to_settle()) return decision_;
-  return impl_->core.ask(impl_->settling(impl_->settled_by(), actual));
+  const Taken& taken = impl_->taken;
+  return impl_->core.ask(WaitQueues::settling(taken, taken.settled_by(), actual));
 }
 
 void Reservation::async_commit(std::int64_t actual, DecisionCallback callback) {
@@ -120,8 +103,9 @@ void Reservation::async_commit(std::int64_t actual, DecisionCallback callback) {
     return callback({}, std::move(error));
   }
   if (!begin_to_settle()) return callback(decision_, nullptr);
-  const BoundLimit& limit = impl_->settled_by();
-  impl_->core.async_ask(limit, impl_->settling(limit, actual), std::move(callback));
+  const BoundLimit& limit = impl_->taken.settled_by();
+  impl_->core.async_ask(limit, WaitQueues::settling(impl_->taken, limit, actual),
+                        std::move(callback));
 }
 
 }  // namespace sluice

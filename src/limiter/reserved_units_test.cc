@@ -15,6 +15,7 @@
 #include "testing/fallback_fixture.h"
 #include "testing/manual_timer_queue.h"
 #include "testing/scripted_store.h"
+#include "testing/wait_queues_fixture.h"
 #include "waiting/wait_queues.h"
 
 namespace sluice {
@@ -221,14 +222,12 @@ TEST_F(ReservedUnitsTest, OfACallerWithSeveralClaimsAreNotAskedFor) {
   use("token_bucket 1/10s", 1);
   const Limit hourly("fixed_window 5/1h", "hourly");
   const auto hourly_space = store_->open_space(hourly.definition());
-  const auto claim = [&](const Limit& limit, Space& space) {
-    return AcquireClaim{
-        .binding = std::make_shared<LimitBinding>(store_, limit, LimitBinding::Kind::kUnits),
-        .queues = space.attachment<WaitQueues>(timer_),
-        .key = "k"};
+  const auto claim = [&](const Limit& limit) {
+    return AcquireClaim{.binding = bind_to_timer(store_, limit, LimitBinding::Kind::kUnits, timer_),
+                        .key = "k"};
   };
-  AcquireRequest request(claim(hourly, *hourly_space), timer_->after(1h));
-  request.claims.push_back(claim(*limit_, *space_));
+  AcquireRequest request(claim(hourly), timer_->after(1h));
+  request.claims.push_back(claim(*limit_));
   WaitQueues::acquire(std::move(request), {}, [&](const AcquireOutcome& outcome) {
     (outcome.decision.allowed ? granted_ : denied_).push_back(0);
   });

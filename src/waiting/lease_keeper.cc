@@ -29,8 +29,7 @@ nanoseconds until_next_try(nanoseconds lease) {
 
 LeaseKeeper::LeaseKeeper(std::shared_ptr<const LimitBinding> binding)
     : binding_(std::move(binding)),
-      queues_(binding_->bound().space->attachment<WaitQueues>()),
-      timer_(queues_->timer()),
+      timer_(binding_->queues()->timer()),
       is_shared_(binding_->store()->answers_later()) {}
 
 // The timer of the last permit would stay for a third of its lease. In a child of fork(), a thread
@@ -43,7 +42,8 @@ std::shared_ptr<Lease> LeaseKeeper::hold(std::string key, const AcquireOutcome& 
   assert(granted.is_granted());
   auto lease = std::make_shared<Lease>(shared_from_this(), std::move(key), granted);
   const std::lock_guard lock(mutex_);
-  schedule(*lease, TimerQueue::later(granted.asked_at, until_renewal(lease_of(granted.bound()))));
+  schedule(*lease, TimerQueue::later(granted.asked_at,
+                                     until_renewal(lease_of(granted.bound().limit.definition()))));
   return lease;
 }
 
@@ -97,12 +97,10 @@ void LeaseKeeper::renew_due() {
 }
 
 void LeaseKeeper::renew(const std::shared_ptr<Lease>& lease) {
-  const Request request = lease->request(Operation::kRenew);
-  ask_on_timer(
-      binding_->store(), {&request, 1}, timer_,
-      [self = shared_from_this(), lease, sent = timer_->now()](const BatchAnswers& answers) {
-        self->settle(*lease, sent, answers.decisions[0]);
-      });
+  ask_on_timer(binding_->store(), lease->request(Operation::kRenew), timer_,
+               [self = shared_from_this(), lease, sent = timer_->now()](const Decision& answer) {
+                 self->settle(*lease, sent, answer);
+               });
 }
 
 // On the timer thread: handles the answer to a renewal. If the giver did not answer, the permit is
@@ -120,7 +118,7 @@ void LeaseKeeper::settle(Lease& lease, TimePoint sent, const Decision& answer) {
     state = lease.state_.load(std::memory_order_relaxed);
     if (state == Lease::State::kHeld) {
       unschedule(lease);
-      const nanoseconds length = lease_of(lease.bound_);
+      const nanoseconds length = lease_of(lease.bound_.limit.definition());
       const TimePoint expires_at = lease.expires_at_.load(std::memory_order_relaxed);
       if (is_renewed) {
         lease.expires_at_.store(TimerQueue::later(sent, length), std::memory_order_relaxed);
@@ -140,12 +138,12 @@ void LeaseKeeper::release(const Lease& lease) {
   const Request request = lease.request(Operation::kRelease);
   if (!is_shared_) {  // The store answers at once: nothing needs to outlive this call.
     return_and_wait(*binding_->store(), request);
-    return queues_->released(lease.key_);
+    return binding_->queues()->released(lease.key_);
   }
-  const auto wake_next = [queues = queues_, key = lease.key_](const Decision&) {
+  const auto wake_next = [queues = binding_->queues(), key = lease.key_](const Decision&) {
     queues->released(key);
   };
-  return_later(binding_, lease.bound_, request, wake_next, timer_);
+  return_later(binding_, request, wake_next, timer_);
 }
 
 Lease::Lease(std::shared_ptr<LeaseKeeper> keeper, std::string key, const AcquireOutcome& granted)
@@ -155,7 +153,8 @@ Lease::Lease(std::shared_ptr<LeaseKeeper> keeper, std::string key, const Acquire
       giver_(granted.decision.source),
       was_last_(granted.decision.remaining == 0 && giver_ == Source::kStore),
       bound_(granted.bound()),
-      expires_at_(TimerQueue::later(granted.asked_at, lease_of(granted.bound()))) {}
+      expires_at_(
+          TimerQueue::later(granted.asked_at, lease_of(granted.bound().limit.definition()))) {}
 
 Request Lease::request(Operation operation) const {
   Request request = bound_.request(key_);
@@ -221,7 +220,7 @@ void Lease::release() {
   if (!mark_released()) return;
   // One that had expired may be another process's already.
   if (was_held && was_last_ && keeper_->is_shared()) {
-    keeper_->queues_->fairness().released(key_, keeper_->now());
+    keeper_->binding_->queues()->fairness().released(key_, keeper_->now());
   }
   keeper_->release(*this);
 }

@@ -114,7 +114,6 @@ class LeaseKeeper : public std::enable_shared_from_this<LeaseKeeper> {
   void release(const Lease& lease);
 
   const std::shared_ptr<const LimitBinding> binding_;
-  const std::shared_ptr<WaitQueues> queues_;
   const std::shared_ptr<TimerQueue> timer_;
   const bool is_shared_;
   const std::uint64_t generation_ = fork_generation();

@@ -13,6 +13,7 @@
 
 #include "testing/manual_timer_queue.h"
 #include "testing/scripted_store.h"
+#include "testing/wait_queues_fixture.h"
 
 namespace sluice {
 namespace {
@@ -30,13 +31,8 @@ class LeaseKeeperTest : public testing::Test {
     leases_.push_back(keeper_->hold("k", {.decision = {.allowed = true, .source = source},
                                           .permit = id,
                                           .asked_at = timer_->now() - ago,
-                                          .bounds = {&binding_->bound()}}));
+                                          .claims = {{.bound = &binding_->bound()}}}));
     return leases_.back();
-  }
-
-  std::shared_ptr<LeaseKeeper> make_keeper(const std::shared_ptr<TimerQueue>& timer) {
-    binding_->bound().space->attachment<WaitQueues>(timer);
-    return std::make_shared<LeaseKeeper>(binding_);
   }
 
   /// The permits for which this was asked since the last call.
@@ -69,10 +65,10 @@ class LeaseKeeperTest : public testing::Test {
 
   std::shared_ptr<ManualTimerQueue> timer_ = std::make_shared<ManualTimerQueue>();
   std::shared_ptr<ScriptedStore> store_ = std::make_shared<ScriptedStore>();
-  std::shared_ptr<LimitBinding> binding_ = std::make_shared<LimitBinding>(
-      store_, Limit("concurrency 4 lease=60s", "jobs"), LimitBinding::Kind::kPermits);
+  std::shared_ptr<LimitBinding> binding_ = bind_to_timer(
+      store_, Limit("concurrency 4 lease=60s", "jobs"), LimitBinding::Kind::kPermits, timer_);
   std::vector<std::shared_ptr<Lease>> leases_;
-  std::shared_ptr<LeaseKeeper> keeper_ = make_keeper(timer_);
+  std::shared_ptr<LeaseKeeper> keeper_ = std::make_shared<LeaseKeeper>(binding_);
 };
 
 TEST_F(LeaseKeeperTest, RenewsEachThirdOfALease) {
@@ -105,7 +101,7 @@ TEST_F(LeaseKeeperTest, ReleasesOnceAndNeverWhatIsIgnored) {
 
 TEST_F(LeaseKeeperTest, ReleasesAgainUntilTheStoreAnswers) {
   answer_later();
-  keeper_ = make_keeper(timer_);
+  keeper_ = std::make_shared<LeaseKeeper>(binding_);
   const auto permit = hold(7);
   const auto local = hold(8, Source::kLocal);
   says({.source = Source::kUnavailable});
@@ -364,9 +360,10 @@ class TooLateTimerQueue final : public TimerQueue {
 };
 
 TEST_F(LeaseKeeperTest, ATimerThatIsReplacedTooLateLeavesNoFurtherOnes) {
-  binding_ = std::make_shared<LimitBinding>(store_, Limit("concurrency 4 lease=60s", "others"),
-                                            LimitBinding::Kind::kPermits);
-  keeper_ = make_keeper(std::make_shared<TooLateTimerQueue>(timer_));
+  binding_ =
+      bind_to_timer(store_, Limit("concurrency 4 lease=60s", "others"),
+                    LimitBinding::Kind::kPermits, std::make_shared<TooLateTimerQueue>(timer_));
+  keeper_ = std::make_shared<LeaseKeeper>(binding_);
   const auto later = hold(1);
   const auto earlier = hold(2, Source::kStore, 1s);
   EXPECT_EQ(timer_->timers(), 2U);

@@ -1,18 +1,32 @@
 #include "waiting/limit_binding.h"
 
+#include <algorithm>
 #include <stdexcept>
+#include <string>
 #include <variant>
 
 #include "algorithms/limit_definition.h"
 #include "sluice/store.h"
 
 namespace sluice {
+namespace {
 
-LimitBinding::LimitBinding(std::shared_ptr<Store> store, Limit limit, Kind kind)
+// What decide() would have thrown.
+std::exception_ptr error_of_batch(const Batch& batch) {
+  const auto is_lost = [](const Decision& one) { return one.source == Source::kUnavailable; };
+  if (std::ranges::none_of(batch.decisions(), is_lost)) return nullptr;
+  return std::make_exception_ptr(StoreError(batch.error()));
+}
+
+}  // namespace
+
+LimitBinding::LimitBinding(std::shared_ptr<Store> store, Limit limit, Kind kind,
+                           std::shared_ptr<WaitQueues> (*queues_of)(Space&))
     : store_(std::move(store)), kind_(kind) {
   if (store_ == nullptr) throw std::invalid_argument("a limiter needs a store, and was given none");
   require_kind(limit);
   auto space = store_->open_space(limit.definition());
+  queues_ = queues_of(*space);
   keep(std::move(limit), std::move(space));
 }
 
@@ -23,22 +37,6 @@ void LimitBinding::require_kind(const Limit& limit) const {
                          (has_permits ? "lends permits, which a ConcurrencyLimiter gives"
                                       : "is not a concurrency limit: use a Limiter"),
                      0);
-}
-
-void ask_on_timer(const std::shared_ptr<Store>& store, std::span<const Request> requests,
-                  std::shared_ptr<TimerQueue> timer, Answered then, Batch::Mode mode) {
-  auto batch = std::make_unique<Batch>(requests, mode);
-  batch->completion = [timer = std::move(timer), then = std::move(then)](Batch& completed) mutable {
-    const auto decisions = completed.decisions();
-    BatchAnswers answers{.decisions = {decisions.begin(), decisions.end()},
-                         .error = completed.error()};
-    for (const Request& request : completed.requests()) {
-      answers.parts.emplace_back(request.parts.begin(), request.parts.end());
-    }
-    timer->post([then = std::move(then), answers = std::move(answers)] { then(answers); });
-  };
-  // By a share of its own: `then` may run, and let go of the store, before submit() returns.
-  std::shared_ptr<Store>(store)->submit(std::move(batch));
 }
 
 void LimitBinding::set_limit(Limit limit) {
@@ -68,8 +66,38 @@ void LimitBinding::keep(Limit limit, std::shared_ptr<Space> space) {
   current_.store(&kept->second, std::memory_order_release);
 }
 
-std::chrono::nanoseconds lease_of(const BoundLimit& bound) {
-  const auto& part = std::get<Part<Concurrency>>(bound.limit.definition().parts[0]);
+void submit_requests(Store& store, std::span<const BoundLimit* const> bounds,
+                     std::span<const Request> requests, Batch::Mode mode, AnsweredBatch answered) {
+  auto batch = std::make_unique<Batch>(requests, mode);
+  for (const BoundLimit* bound : bounds) batch->keep(std::make_shared<const BoundLimit>(*bound));
+  // Null once it has been called.
+  const auto then = std::make_shared<AnsweredBatch>(std::move(answered));
+  batch->completion = [then](Batch& completed) {
+    std::exchange(*then, nullptr)(&completed, error_of_batch(completed));
+  };
+  try {
+    store.submit(std::move(batch));
+  } catch (const std::exception&) {
+    if (*then == nullptr) throw;  // It was thrown by the callback.
+    (*then)(nullptr, std::current_exception());
+  }
+}
+
+// Holds a share of the store, since `then` may run, and let go of the store, before submit()
+// returns.
+void ask_on_timer(std::shared_ptr<Store> store, const Request& request,
+                  std::shared_ptr<TimerQueue> timer, std::function<void(const Decision&)> then) {
+  submit_requests(
+      *store, {}, {&request, 1}, Batch::Mode::kEach,
+      [timer = std::move(timer), then = std::move(then)](const Batch* batch, const auto&) mutable {
+        const Decision answer =
+            batch != nullptr ? batch->decisions()[0] : Decision{.source = Source::kUnavailable};
+        timer->post([then = std::move(then), answer] { then(answer); });
+      });
+}
+
+std::chrono::nanoseconds lease_of(const LimitDefinition& limit) {
+  const auto& part = std::get<Part<Concurrency>>(limit.parts[0]);
   return std::chrono::nanoseconds(part.params.lease_ns);
 }
 

@@ -4,15 +4,14 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <span>
-#include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "core/store.h"
 #include "sluice/decision.h"
@@ -20,6 +19,8 @@
 #include "waiting/timer_thread.h"
 
 namespace sluice {
+
+class WaitQueues;
 
 /// A limit and the place where its keys live in one store: what a Request needs.
 struct BoundLimit {
@@ -42,11 +43,15 @@ class LimitBinding {
 
   static constexpr std::size_t kMostLimits = 10'000;
 
-  /// Throws StoreError where the store cannot keep the limit's keys, InvalidLimit where the limit
-  /// is of the other kind, std::invalid_argument where there is no store.
-  LimitBinding(std::shared_ptr<Store> store, Limit limit, Kind kind);
+  /// `queues_of` is WaitQueues::of. Throws StoreError where the store cannot keep the limit's keys,
+  /// InvalidLimit where the limit is of the other kind, std::invalid_argument where there is no
+  /// store.
+  LimitBinding(std::shared_ptr<Store> store, Limit limit, Kind kind,
+               std::shared_ptr<WaitQueues> (*queues_of)(Space&));
 
   const std::shared_ptr<Store>& store() const { return store_; }
+  /// The queues of waiting callers, the same for all spaces that the limit has had.
+  const std::shared_ptr<WaitQueues>& queues() const { return queues_; }
 
   /// The current limit. The reference stays valid as long as the binding.
   const BoundLimit& bound() const { return *current_.load(std::memory_order_acquire); }
@@ -61,6 +66,7 @@ class LimitBinding {
 
   const std::shared_ptr<Store> store_;
   const Kind kind_;
+  std::shared_ptr<WaitQueues> queues_;
   std::mutex mutex_;  // guards bounds_, and the writes of current_
   /// All limits there have been, by space and expression (a view of the limit's own text). The
   /// entries never move.
@@ -68,26 +74,24 @@ class LimitBinding {
   std::atomic<const BoundLimit*> current_;
 };
 
-/// What a store has answered to a batch.
-struct BatchAnswers {
-  std::vector<Decision> decisions;
-  /// Those for which Request::parts of each request had room.
-  std::vector<std::vector<Decision>> parts = {};
-  /// Why some decisions are kUnavailable; empty if none are.
-  std::string error;
-};
-using Answered = std::function<void(const BatchAnswers&)>;
+/// Receives a batch with its answers, and what asking for them would have thrown. The batch is null
+/// if the store could not be asked.
+using AnsweredBatch = std::function<void(const Batch*, std::exception_ptr)>;
 
-/// Asks the store without waiting; together, the requests have one answer. `then` runs and is
-/// destroyed on the timer thread, not on the store's worker thread, for which other callers wait.
-/// It holds what keeps the requests' limits and spaces alive, such as a share of a LimitBinding.
-/// Throws std::invalid_argument as Store::submit(); `then` is then not called.
-void ask_on_timer(const std::shared_ptr<Store>& store, std::span<const Request> requests,
-                  std::shared_ptr<TimerQueue> timer, Answered then,
-                  Batch::Mode mode = Batch::Mode::kEach);
+/// Submits several requests as one batch, without waiting; mode kTogether decides them all or
+/// nothing. `answered` is called once: within this call, or on the store's worker thread. The batch
+/// holds shares of `bounds`; `answered`, of the limits and spaces of all other requests.
+void submit_requests(Store& store, std::span<const BoundLimit* const> bounds,
+                     std::span<const Request> requests, Batch::Mode mode, AnsweredBatch answered);
+
+/// Asks the store without waiting. `then` runs and is destroyed on the timer thread, not on the
+/// store's worker thread, for which other callers wait. It holds what keeps the request's limit and
+/// space alive, such as a share of a LimitBinding.
+void ask_on_timer(std::shared_ptr<Store> store, const Request& request,
+                  std::shared_ptr<TimerQueue> timer, std::function<void(const Decision&)> then);
 
 /// The lease of the limit's permits: how long one counts after its acquisition or last renewal.
 /// REQUIRES: it is a limit of permits.
-std::chrono::nanoseconds lease_of(const BoundLimit& bound);
+std::chrono::nanoseconds lease_of(const LimitDefinition& limit);
 
 }  // namespace sluice

@@ -6,7 +6,7 @@
 #include <array>
 #include <cstdlib>
 #include <span>
-#include <stdexcept>
+#include <vector>
 
 #include "algorithms/limit_definition.h"
 #include "core/fork.h"
@@ -54,9 +54,9 @@ bool exceeds_timeout(const AcquireRequest& request, const AcquireOutcome& denied
 
 using Requests = boost::container::small_vector<Request, 1>;
 
-// The decisions that say for how long the units of each claim count: its own, if it is one of
-// several, and those of its limit's parts.
-using Parts = std::vector<std::vector<Decision>>;
+// Room for the decisions that say for how long the units of each claim count: its own, if it is one
+// of several, and those of its limit's parts.
+using Parts = boost::container::small_vector<std::vector<Decision>, 1>;
 
 // What to ask the store now; refers to the request, and to `parts`. Sets the outcome as far as it
 // is known before the answer.
@@ -69,7 +69,7 @@ Requests to_ask(const AcquireRequest& request, TimerQueue::TimePoint now, Acquir
   Requests requests;
   for (const AcquireClaim& claim : request.claims) {
     const BoundLimit& bound = claim.binding->bound();
-    outcome.bounds.push_back(&bound);
+    outcome.claims.push_back({.bound = &bound});
     Request& asked = requests.emplace_back(bound.request(claim.key));
     asked.cost = claim.cost;
     asked.permit = request.permit;
@@ -82,12 +82,17 @@ Requests to_ask(const AcquireRequest& request, TimerQueue::TimePoint now, Acquir
   return requests;
 }
 
-void note_parts(AcquireOutcome& outcome, const Parts& parts) {
+// After the answer to these requests.
+void note_claims(AcquireOutcome& outcome, std::span<const Request> requests) {
   if (!outcome.is_granted()) return;
-  const std::size_t own = outcome.bounds.size() > 1 ? 1 : 0;
-  for (const std::vector<Decision>& of_claim : parts) {
-    outcome.counted_for.emplace_back(own != 0 ? of_claim[0] : outcome.decision,
-                                     std::span(of_claim).subspan(own));
+  const Source giver = outcome.decision.source;
+  const std::size_t own = requests.size() > 1 ? 1 : 0;
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    const std::span<const Decision> parts = requests[i].parts;
+    const Decision& decision = own != 0 ? parts[0] : outcome.decision;
+    // A full store that admits has recorded those claims that found room.
+    outcome.claims[i].giver = giver == Source::kFull ? decision.source : giver;
+    outcome.claims[i].counted_for = {decision, parts.subspan(own)};
   }
 }
 
@@ -97,8 +102,7 @@ void reclaim_unanswered(AcquireRequest& request, AcquireOutcome& outcome,
   if (!request.is_for_permit() || !may_be_executed(outcome.decision)) return;
   outcome.decision.taken = 0;  // The mark is for this function, not for the waiting caller.
   const AcquireClaim& claim = request.claim();
-  reclaim(claim.binding->store(), {claim.binding, &outcome.bound()}, claim.key, request.permit,
-          std::move(timer));
+  reclaim(claim.binding, outcome.bound(), claim.key, request.permit, std::move(timer));
   request.permit = new_permit_id();  // The outcome keeps the former id.
 }
 
@@ -127,35 +131,53 @@ AcquireOutcome ask_now(AcquireRequest& request, TimerQueue::TimePoint now) {
   } catch (const std::exception&) {
     outcome.error = std::current_exception();
   }
-  note_parts(outcome, parts);
+  note_claims(outcome, {requests.data(), requests.size()});
   reclaim_unanswered(request, outcome, nullptr);
   return outcome;
 }
 
-void ask_later(AcquireRequest& request, const std::shared_ptr<TimerQueue>& timer,
+void ask_async(const AcquireRequest& request, TimerQueue::TimePoint now,
                std::function<void(const AcquireOutcome&)> then) {
   AcquireOutcome outcome;
   Parts parts;
-  const Requests requests = to_ask(request, timer->now(), outcome, parts);
+  const Requests requests = to_ask(request, now, outcome, parts);
   const auto mode = requests.size() == 1 ? Batch::Mode::kEach : Batch::Mode::kTogether;
-  const auto answered = [&request, timer, then, outcome](const BatchAnswers& answers) mutable {
-    const std::string& error = answers.error;
-    outcome.decision = answers.decisions[0];
-    if (outcome.decision.source == Source::kUnavailable) {
-      outcome.error =
-          std::make_exception_ptr(StoreError(error.empty() ? "the store did not answer" : error));
-    }
-    note_parts(outcome, answers.parts);
-    reclaim_unanswered(request, outcome, timer);
-    then(outcome);
-  };
-  try {
-    ask_on_timer(request.claim().binding->store(), {requests.data(), requests.size()}, timer,
-                 answered, mode);
-  } catch (const std::invalid_argument&) {
-    outcome.error = std::current_exception();
-    timer->post([then = std::move(then), outcome] { then(outcome); });
-  }
+  // A share of its own: `then` may let go of the store before submit() returns.
+  const std::shared_ptr<Store> store = request.claim().binding->store();
+  submit_requests(*store, {}, {requests.data(), requests.size()}, mode,
+                  [outcome = std::move(outcome), then = std::move(then)](
+                      const Batch* batch, std::exception_ptr error) mutable {
+                    outcome.error = std::move(error);
+                    if (batch != nullptr) {
+                      outcome.decision = batch->decisions()[0];
+                      note_claims(outcome, batch->requests());
+                    }
+                    then(outcome);
+                  });
+}
+
+void ask_later(AcquireRequest& request, const std::shared_ptr<TimerQueue>& timer,
+               std::function<void(const AcquireOutcome&)> then) {
+  ask_async(request, timer->now(),
+            [&request, timer, then = std::move(then)](const AcquireOutcome& answer) mutable {
+              timer->post([&request, timer, then = std::move(then), outcome = answer]() mutable {
+                reclaim_unanswered(request, outcome, timer);
+                then(outcome);
+              });
+            });
+}
+
+Taken taken(AcquireClaim claim, const AcquireOutcome& granted, std::size_t i) {
+  return {.claim = std::move(claim),
+          .granted = granted.claims[i],
+          .permit = granted.permit,
+          .asked_at = granted.asked_at,
+          .wakings = granted.wakings};
+}
+
+const BoundLimit& Taken::settled_by() const {
+  const BoundLimit& present = claim.binding->bound();
+  return present.space == granted.bound->space ? *granted.bound : present;
 }
 
 bool can_be_admitted(const AcquireRequest& request) {

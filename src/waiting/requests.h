@@ -10,7 +10,6 @@
 #include <memory>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "algorithms/counted_for.h"
 #include "core/store.h"
@@ -23,13 +22,9 @@ namespace sluice {
 /// other ids. Aborts if the system has no random numbers. Thread-safe.
 PermitId new_permit_id();
 
-class WaitQueues;
-
 /// A limit and key that a caller wants to take from.
 struct AcquireClaim {
   std::shared_ptr<const LimitBinding> binding;
-  /// Those of the limit's space.
-  std::shared_ptr<WaitQueues> queues;
   std::string key;
   std::int64_t cost = 1;
 };
@@ -59,6 +54,15 @@ struct AcquireRequest {
 
 /// The result of an AcquireRequest.
 struct AcquireOutcome {
+  /// Of one claim.
+  struct OfClaim {
+    /// Under which limit of its binding it was asked last. It stays valid as long as the binding.
+    const BoundLimit* bound = nullptr;
+    /// If it was granted: by whom, and for how long its units count.
+    Source giver = Source::kStore;
+    CountedFor counted_for = {};
+  };
+
   Decision decision = {};
   /// If it is not null, the decision has no meaning.
   std::exception_ptr error = nullptr;
@@ -66,11 +70,8 @@ struct AcquireOutcome {
   PermitId permit = 0;
   /// When the store was asked last.
   TimerQueue::TimePoint asked_at = {};
-  /// Under which limit of each claim's binding it was asked last; empty if it was not asked. They
-  /// stay valid as long as the bindings.
-  boost::container::small_vector<const BoundLimit*, 1> bounds = {};
-  /// If units were granted: for how long those of each claim count.
-  std::vector<CountedFor> counted_for = {};
+  /// One for each claim of the request; empty if the store was not asked.
+  boost::container::small_vector<OfClaim, 1> claims = {};
   /// WaitingCallers::wakings() before the store was asked last.
   std::uint64_t wakings = 0;
 
@@ -79,11 +80,27 @@ struct AcquireOutcome {
   bool is_reserved() const { return is_granted() && decision.delay > std::chrono::nanoseconds(0); }
   /// Of the claim that binds. REQUIRES: the store was asked.
   const BoundLimit& bound() const {
-    const std::size_t claim = bounds.size() == 1 ? 0 : decision.binding;
-    assert(claim < bounds.size());
-    return *bounds[claim];
+    const std::size_t claim = claims.size() == 1 ? 0 : decision.binding;
+    assert(claim < claims.size());
+    return *claims[claim].bound;
   }
 };
+
+/// What was taken of one claim, units or a permit: all that is needed to give it back.
+struct Taken {
+  /// The limit by which units are settled: the one that granted them or, if set_limit() has made
+  /// the keys fresh since, and so has forgotten them, the present one.
+  const BoundLimit& settled_by() const;
+
+  AcquireClaim claim;
+  AcquireOutcome::OfClaim granted;
+  PermitId permit = 0;
+  TimerQueue::TimePoint asked_at;
+  std::uint64_t wakings = 0;  ///< As AcquireOutcome::wakings.
+};
+
+/// What a request that was granted has taken of its i-th claim, which is `claim`.
+Taken taken(AcquireClaim claim, const AcquireOutcome& granted, std::size_t i);
 
 /// The store's last denial, and when it was given.
 struct LastDenial {
@@ -112,8 +129,13 @@ inline constexpr std::chrono::milliseconds kMostDenialAge{100};
 /// and was then asked again.
 AcquireOutcome ask_now(AcquireRequest& request, TimerQueue::TimePoint now);
 
-/// The same without waiting: `then` is called on the timer thread. REQUIRES: the request exists
-/// until then.
+/// The same for units without waiting: `then` is called once, within this call or on the store's
+/// worker thread. It holds shares of the bindings.
+void ask_async(const AcquireRequest& request, TimerQueue::TimePoint now,
+               std::function<void(const AcquireOutcome&)> then);
+
+/// As ask_now(), without waiting: `then` is called on the timer thread. REQUIRES: the request
+/// exists until then.
 void ask_later(AcquireRequest& request, const std::shared_ptr<TimerQueue>& timer,
                std::function<void(const AcquireOutcome&)> then);
 

@@ -80,24 +80,23 @@ UnderWay& under_way() {
 /// thread.
 class SentReturn : public std::enable_shared_from_this<SentReturn> {
  public:
-  SentReturn(std::shared_ptr<Store> store, std::shared_ptr<const BoundLimit> bound,
-             const Request& request, std::shared_ptr<TimerQueue> timer, Returned then)
+  SentReturn(std::shared_ptr<const LimitBinding> binding, const Request& request,
+             std::shared_ptr<TimerQueue> timer, Returned then)
       : timer_(std::move(timer)),
-        store_(std::move(store)),
-        bound_(std::move(bound)),
+        binding_(std::move(binding)),
         key_(request.key),
         request_(request),
         then_(std::move(then)) {
     request_.key = key_;
-    if (request_.operation == Operation::kRelease) lease_ends_ = timer_->after(lease_of(*bound_));
+    if (request_.operation == Operation::kRelease) {
+      lease_ends_ = timer_->after(lease_of(*request_.limit));
+    }
   }
 
   void submit() {
     under_way_.begin();
-    ask_on_timer(store_, {&request_, 1}, timer_,
-                 [self = shared_from_this()](const BatchAnswers& answers) {
-                   self->settle(answers.decisions[0]);
-                 });
+    ask_on_timer(binding_->store(), request_, timer_,
+                 [self = shared_from_this()](const Decision& answer) { self->settle(answer); });
   }
 
  private:
@@ -111,31 +110,27 @@ class SentReturn : public std::enable_shared_from_this<SentReturn> {
     }
     // First: the caller may destroy the store when it is told, and the process may end when none is
     // under way.
-    bound_.reset();
-    store_.reset();
+    binding_.reset();
     under_way_.end();
     if (const Returned then = std::exchange(then_, nullptr)) then(answer);
   }
 
-  // Meanwhile it holds only weak references, so that the store may be destroyed.
+  // Meanwhile it holds only a weak reference, so that the store may be destroyed.
   void ask_again() {
     if (!place_) place_ = under_way_.take_place();
     if (!place_) return;
-    const std::weak_ptr<const BoundLimit> bound = std::exchange(bound_, nullptr);
-    const std::weak_ptr<Store> store = std::exchange(store_, nullptr);
-    timer_->at(timer_->after(pause_), [self = shared_from_this(), bound, store] {
-      self->bound_ = bound.lock();
-      self->store_ = store.lock();
-      if (self->bound_ && self->store_) self->submit();
+    const std::weak_ptr<const LimitBinding> binding = std::exchange(binding_, nullptr);
+    timer_->at(timer_->after(pause_), [self = shared_from_this(), binding] {
+      self->binding_ = binding.lock();
+      if (self->binding_) self->submit();
     });
     pause_ = std::min<std::chrono::nanoseconds>(kMostReclaimPause, 2 * pause_);
   }
 
   UnderWay& under_way_ = under_way();
   const std::shared_ptr<TimerQueue> timer_;
-  // Null during a pause before the release is sent again.
-  std::shared_ptr<Store> store_;
-  std::shared_ptr<const BoundLimit> bound_;
+  // Keeps the store and the request's limit. Null during a pause before the release is sent again.
+  std::shared_ptr<const LimitBinding> binding_;
   const std::string key_;
   Request request_;
   Returned then_;
@@ -146,14 +141,12 @@ class SentReturn : public std::enable_shared_from_this<SentReturn> {
 
 }  // namespace
 
-void return_later(const std::shared_ptr<const LimitBinding>& binding, const BoundLimit& bound,
-                  const Request& request, Returned then, std::shared_ptr<TimerQueue> timer) {
+void return_later(const std::shared_ptr<const LimitBinding>& binding, const Request& request,
+                  Returned then, std::shared_ptr<TimerQueue> timer) {
   if (binding->store()->answers_later()) {
     if (!timer) timer = TimerThread::shared_or_null();
     if (timer) {
-      const std::shared_ptr<const BoundLimit> held(binding, &bound);
-      return std::make_shared<SentReturn>(binding->store(), held, request, timer, std::move(then))
-          ->submit();
+      return std::make_shared<SentReturn>(binding, request, timer, std::move(then))->submit();
     }
   }
   const Decision answer = return_and_wait(*binding->store(), request);
@@ -168,15 +161,14 @@ Decision return_and_wait(Store& store, const Request& request) {
   }
 }
 
-void reclaim(const std::shared_ptr<Store>& store, const std::shared_ptr<const BoundLimit>& bound,
+void reclaim(const std::shared_ptr<const LimitBinding>& binding, const BoundLimit& bound,
              std::string_view key, PermitId permit, std::shared_ptr<TimerQueue> timer) {
-  Request request = bound->request(key);
+  Request request = bound.request(key);
   request.operation = Operation::kRelease;
   request.permit = permit;
   request.is_reclaim = true;
   if (!timer) timer = TimerThread::shared_or_null();
-  if (!timer) return;
-  std::make_shared<SentReturn>(store, bound, request, timer, nullptr)->submit();
+  if (timer) std::make_shared<SentReturn>(binding, request, timer, nullptr)->submit();
 }
 
 }  // namespace sluice

@@ -11,6 +11,7 @@
 #include "testing/child_process.h"
 #include "testing/manual_timer_queue.h"
 #include "testing/scripted_store.h"
+#include "testing/wait_queues_fixture.h"
 #include "waiting/ask_pauses.h"
 #include "waiting/wait_queues.h"
 
@@ -30,8 +31,7 @@ class ReturnsTest : public testing::Test {
 
   void SetUp() override {
     store_->answers = ScriptedStore::Answers::kWhenTold;
-    binding_ = std::make_shared<LimitBinding>(store_, Limit("concurrency 1 lease=60s"),
-                                              LimitBinding::Kind::kPermits);
+    binding_ = bind_to_timer(store_, limit_, LimitBinding::Kind::kPermits, timer_);
   }
 
   /// Whether that is how what was asked with `take` is reclaimed, of the store alone.
@@ -42,6 +42,7 @@ class ReturnsTest : public testing::Test {
 
   std::shared_ptr<ManualTimerQueue> timer_ = std::make_shared<ManualTimerQueue>();
   std::shared_ptr<ScriptedStore> store_ = std::make_shared<ScriptedStore>();
+  const Limit limit_{"concurrency 1 lease=60s", "limit"};
   std::shared_ptr<LimitBinding> binding_;
 };
 
@@ -52,7 +53,7 @@ TEST_F(ReturnsTest, ARefundIsSentOnce) {
     refund.operation = Operation::kRefund;
     int answers = 0;
     return_later(
-        binding_, binding_->bound(), refund, [&](const Decision&) { ++answers; }, timer_);
+        binding_, refund, [&](const Decision&) { ++answers; }, timer_);
     EXPECT_EQ(answers, 0);
     answer_all();
     EXPECT_EQ(answers, 1);
@@ -64,7 +65,7 @@ TEST_F(ReturnsTest, ARefundIsSentOnce) {
 /// A permit that the store may have given.
 class ReclaimTest : public ReturnsTest {
  protected:
-  void reclaim() { sluice::reclaim(store_, {binding_, &binding_->bound()}, "k", 7, timer_); }
+  void reclaim() { sluice::reclaim(binding_, binding_->bound(), "k", 7, timer_); }
 
   void reclaim_too_many() {
     for (std::size_t i = 0; i <= kMostReclaimed; ++i) reclaim();
@@ -136,7 +137,7 @@ TEST_F(ReclaimTest, OfAParentTakesNoPlaceInItsChild) {
 class UnansweredWaiterTest : public ReturnsTest {
  protected:
   AcquireRequest request() const {
-    return {{.binding = binding_, .queues = queues_, .key = "k"}, TimerQueue::kEndOfTime, 1};
+    return {{.binding = binding_, .key = "k"}, TimerQueue::kEndOfTime, 1};
   }
 
   void wait() {
@@ -160,7 +161,6 @@ class UnansweredWaiterTest : public ReturnsTest {
 
   /// The request was sent, and a local state has denied it.
   Decision answer_{.source = Source::kLocal, .retry_after = 60s, .taken = kTakenUnknown};
-  std::shared_ptr<WaitQueues> queues_ = std::make_shared<WaitQueues>(timer_);
   std::stop_source stop_;
   std::vector<AcquireOutcome> outcomes_;
 };
@@ -179,7 +179,7 @@ TEST_F(UnansweredWaiterTest, ReclaimsThePermitAndAsksForAnother) {
   EXPECT_NE(store_->asked[2].permit, store_->asked[0].permit);
   answer_all();
   answer_ = {.allowed = true};
-  queues_->released("k");
+  binding_->queues()->released("k");
   timer_->run();
   ASSERT_EQ(store_->asked.size(), 4U) << "what the store denied, it did not give";
   EXPECT_EQ(store_->asked[3].permit, store_->asked[2].permit);
@@ -214,7 +214,9 @@ TEST_F(UnansweredWaiterTest, HasAnotherNameForACallerThatAsksBeforeItWaits) {
 TEST_F(UnansweredWaiterTest, HasAnotherNameForACallerThatBlocks) {
   store_->answers = ScriptedStore::Answers::kAtOnce;
   store_->on_the_way = [this] { answer_ = {.allowed = true}; };  // When it asks again.
-  queues_ = std::make_shared<WaitQueues>(std::make_shared<TimerThread>(timer_->now()));
+  binding_ =
+      bind_to_timer(store_, Limit(limit_.expression(), "other"), LimitBinding::Kind::kPermits,
+                    std::make_shared<TimerThread>(timer_->now()));
   const AcquireOutcome outcome = WaitQueues::acquire_blocking(request(), stop_.get_token());
   EXPECT_TRUE(outcome.is_granted());
   std::vector<Asked> takes = store_->asked;

@@ -1,6 +1,7 @@
 #include "waiting/wait_queues.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <list>
 #include <utility>
 
@@ -18,12 +19,16 @@ const Limit& limit_of(const AcquireClaim& claim) {
   return claim.binding->bound().limit;
 }
 
+WaitQueues& queues_of(const AcquireClaim& claim) {
+  return *claim.binding->queues();
+}
+
 // Whether this process leaves the next permit to other processes, and the caller has so much time.
 bool backs_off(const AcquireRequest& request) {
   const AcquireClaim& claim = request.claim();
   if (!request.is_for_permit() || !claim.binding->store()->answers_later()) return false;
-  const TimePoint until = claim.queues->fairness().backs_off_until(claim.key);
-  return claim.queues->now() < until && until < request.until;
+  const TimePoint until = queues_of(claim).fairness().backs_off_until(claim.key);
+  return queues_of(claim).now() < until && until < request.until;
 }
 
 // Whether the caller joins a queue before it asks the store: if this process backs off, or others
@@ -34,7 +39,7 @@ bool waits_first(AcquireRequest& request) {
   if (!can_be_admitted(request)) return false;
   for (std::size_t i = 0; i < request.claims.size(); ++i) {
     const AcquireClaim& claim = request.claims[i];
-    if (claim.cost == 0 || claim.queues->is_empty(claim.key, limit_of(claim))) continue;
+    if (claim.cost == 0 || queues_of(claim).is_empty(claim.key, limit_of(claim))) continue;
     request.waits_for = i;
     return true;
   }
@@ -46,7 +51,7 @@ bool waits_first(AcquireRequest& request) {
 // while it asked.
 bool must_wait(const AcquireRequest& request, AcquireOutcome& outcome) {
   if (outcome.error || outcome.decision.allowed) return outcome.is_reserved();
-  const TimePoint now = request.claim().queues->now();
+  const TimePoint now = queues_of(request.claim()).now();
   if (can_wait(request, outcome, now)) return true;
   const bool is_late = now >= request.until && can_wait(request, outcome, outcome.asked_at);
   outcome.decision.ended = is_late ? Ended::kTimedOut : Ended::kAnswered;
@@ -81,7 +86,7 @@ class WaitQueues::Waiter : public std::enable_shared_from_this<Waiter> {
           if (const auto waiter = weak.lock()) waiter->on_event(i, why, lasts);
         });
       };
-      callers_.emplace_back(claim.queues->callers(), claim.key, *claim.binding, since, wake, ask,
+      callers_.emplace_back(queues_of(claim).callers(), claim.key, *claim.binding, since, wake, ask,
                             timer_);
     }
   }
@@ -174,7 +179,7 @@ class WaitQueues::Waiter : public std::enable_shared_from_this<Waiter> {
   void wait_until_ready() {
     if (!is_reserved_) return;
     const bool too_many_wait = std::ranges::any_of(request_.claims, [](const AcquireClaim& claim) {
-      return claim.cost > 0 && claim.queues->callers().size() >= claim.queues->most_waiting_;
+      return claim.cost > 0 && queues_of(claim).callers().size() >= queues_of(claim).most_waiting_;
     });
     if (too_many_wait) return give_up(Ended::kAnswered);
     ready_timer_ = timer_->at(std::min(ready_, TimerQueue::kLastInstant),
@@ -219,7 +224,8 @@ class WaitQueues::Waiter : public std::enable_shared_from_this<Waiter> {
     outcome_ = outcome;
     go_ahead();
     const AcquireClaim& claim = asked.claim();
-    timer_->post([queues = claim.queues, key = claim.key] { queues->callers().ask(key); });
+    timer_->post(
+        [queues = claim.binding->queues(), key = claim.key] { queues->callers().ask(key); });
   }
 
   void go_ahead() {
@@ -598,7 +604,7 @@ std::shared_ptr<TimerQueue> WaitQueues::timer_for(const AcquireRequest& request,
                                                   bool blocks) {
   try {
     if (blocks) TimerThread::require_other_thread();
-    return request.claim().queues->timer();
+    return queues_of(request.claim()).timer();
   } catch (const std::exception&) {
     if (asked && asked->is_granted()) return_granted(request, *asked, nullptr);
     throw;
@@ -621,7 +627,7 @@ void WaitQueues::wait(AcquireRequest request, const std::optional<AcquireOutcome
 // queue in the order of these calls.
 void WaitQueues::join(const std::shared_ptr<Waiter>& waiter, const std::stop_token& stop) {
   const AcquireClaim& claim = waiter->request().claim();
-  WaitQueues& queues = *claim.queues;
+  WaitQueues& queues = queues_of(claim);
   waiter->request().most_denial_age = kMostDenialAge;
   const std::lock_guard lock(queues.mutex_);
   const auto timer = queues.timer();
@@ -676,30 +682,39 @@ void WaitQueues::ask_first(const std::shared_ptr<Waiter>& waiter) {
   });
 }
 
+Request WaitQueues::settling(const Taken& taken, const BoundLimit& limit, std::int64_t actual) {
+  const AcquireClaim& claim = taken.claim;
+  Request request = limit.request(claim.key);
+  request.giver = taken.granted.giver;
+  if (taken.permit != 0) {
+    request.operation = Operation::kRelease;
+    request.permit = taken.permit;
+    return request;
+  }
+  const std::int64_t units = taken.granted.giver == Source::kFull ? 0 : claim.cost;
+  request.operation = actual > units ? Operation::kCharge : Operation::kRefund;
+  request.cost = std::abs(actual - units);
+  if (request.operation == Operation::kRefund) {
+    WaitQueues& queues = queues_of(claim);
+    taken.granted.counted_for.restrict_refund(request, queues.now() - taken.asked_at);
+    const bool is_forgotten = &limit != taken.granted.bound;
+    if (is_forgotten || queues.callers().was_reset(claim.key, taken.wakings)) request.cost = 0;
+  }
+  return request;
+}
+
 void WaitQueues::return_granted(const AcquireRequest& request, const AcquireOutcome& granted,
                                 const Returned& then) {
   const auto left = std::make_shared<std::size_t>(request.claims.size());
   for (std::size_t i = 0; i < request.claims.size(); ++i) {
-    const AcquireClaim& claim = request.claims[i];
-    Request back = granted.bounds[i]->request(claim.key);
-    // A full store may have admitted them without a record (full=allow): then it gets nothing back.
-    // Of several claims, it is not known which it has recorded. Nor does a store have a record of
-    // units that a reset has forgotten.
-    const bool has_none =
-        granted.decision.source == Source::kFull ||
-        (!request.is_for_permit() && claim.queues->callers().was_reset(claim.key, granted.wakings));
-    back.cost = has_none ? 0 : claim.cost;
-    back.operation = request.is_for_permit() ? Operation::kRelease : Operation::kRefund;
-    const nanoseconds age = claim.queues->now() - granted.asked_at;
-    if (!request.is_for_permit()) granted.counted_for[i].restrict_refund(back, age);
-    back.permit = granted.permit;
-    back.giver = granted.decision.source;
-    const auto returned = [queues = claim.queues, key = claim.key, left,
+    const Taken back = taken(request.claims[i], granted, i);
+    const auto returned = [queues = back.claim.binding->queues(), key = back.claim.key, left,
                            then](const Decision& answer) {
       queues->released(key);
       if (--*left == 0 && then) then(answer);
     };
-    return_later(claim.binding, *granted.bounds[i], back, returned, claim.queues->manual_timer_);
+    return_later(back.claim.binding, settling(back, *back.granted.bound, 0), returned,
+                 queues_of(back.claim).manual_timer_);
   }
 }
 
@@ -734,14 +749,14 @@ void WaitQueues::acquire(AcquireRequest request, const std::stop_token& stop, co
     if (!stop.stop_requested() && !waits_first(request)) {
       const AcquireClaim& claim = request.claim();
       if (claim.binding->store()->answers_later()) {
-        const auto timer = claim.queues->timer();
+        const auto timer = queues_of(claim).timer();
         const auto waiter = std::make_shared<Waiter>(timer, std::move(request), done);
         return timer->post([waiter, stop] {
           waiter->stop_on(stop);
           ask_first(waiter);
         });
       }
-      asked = ask_now(request, claim.queues->now());
+      asked = ask_now(request, queues_of(claim).now());
     }
     if (!asked || must_wait(request, *asked)) return wait(std::move(request), asked, stop, done);
   } catch (const std::exception&) {
@@ -754,7 +769,7 @@ void WaitQueues::acquire(AcquireRequest request, const std::stop_token& stop, co
 AcquireOutcome WaitQueues::acquire_blocking(AcquireRequest request, const std::stop_token& stop) {
   std::optional<AcquireOutcome> asked;
   if (!stop.stop_requested() && !waits_first(request)) {
-    asked = ask_now(request, request.claim().queues->now());
+    asked = ask_now(request, queues_of(request.claim()).now());
   }
   if (!asked || must_wait(request, *asked)) {
     asked = block_until_called<AcquireOutcome>(

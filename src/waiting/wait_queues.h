@@ -68,6 +68,9 @@ class WaitQueues final {
                       std::size_t most_waiting = kMostWaiting)
       : manual_timer_(std::move(timer)), most_waiting_(most_waiting) {}
 
+  /// The queues of a space.
+  static std::shared_ptr<WaitQueues> of(Space& space) { return space.attachment<WaitQueues>(); }
+
   /// The time by which the callers wait.
   TimerQueue::TimePoint now() const {
     return manual_timer_ ? manual_timer_->now() : TimerQueue::TimePoint::clock::now();
@@ -108,6 +111,12 @@ class WaitQueues final {
   /// The same, but asks on the calling thread, and blocks it until the outcome is known. Rethrows
   /// AcquireOutcome::error.
   static AcquireOutcome acquire_blocking(AcquireRequest request, const std::stop_token& stop);
+
+  /// A request that replaces what was taken by `actual` units: refunds the difference to the giver,
+  /// or charges it to the store. Units that the store does not count any more, or has not recorded,
+  /// are not refunded. Its decision is that of a peek afterwards. A permit is released. `limit` is
+  /// the one that granted it, or Taken::settled_by(). The request refers to `taken`.
+  static Request settling(const Taken& taken, const BoundLimit& limit, std::int64_t actual);
 
   /// Returns what was granted to a caller that no longer wants it: refunds each claim what it still
   /// counts (nothing if the key was reset meanwhile), or releases the permit; the first callers of

@@ -277,16 +277,16 @@ class HastyTimerQueue final : public TimerQueue {
 };
 
 TEST_F(WaitQueuesTest, ACallerThatAsksIsSeenToWait) {
-  use_window();
-  const auto queues = std::make_shared<WaitQueues>(std::make_shared<HastyTimerQueue>());
+  binding_ = bind_to_timer(store_, Limit("fixed_window 5/1m"), LimitBinding::Kind::kUnits,
+                           std::make_shared<HastyTimerQueue>());
   std::vector<std::size_t> seen;
   store_->says = [&](const Request&) {
-    seen.push_back(queues->waiting());
+    seen.push_back(binding_->queues()->waiting());
     return Decision{.retry_after = seconds(60)};
   };
   std::stop_source stop;
-  WaitQueues::wait({{.binding = binding_, .queues = queues, .key = "k"}, TimerQueue::kEndOfTime},
-                   std::nullopt, stop.get_token(), [](const AcquireOutcome&) {});
+  WaitQueues::wait({{.binding = binding_, .key = "k"}, TimerQueue::kEndOfTime}, std::nullopt,
+                   stop.get_token(), [](const AcquireOutcome&) {});
   stop.request_stop();
   EXPECT_THAT(seen, ElementsAre(1)) << "else a release right afterwards would wake no caller";
 }
@@ -341,8 +341,7 @@ TEST_F(WaitQueuesTest, ATimeoutThatPassesWhileTheStoreIsAskedFirstIsToldAsOne) {
 
   store_->answers = ScriptedStore::Answers::kAtOnce;
   store_->on_the_way = [&] { timer_->freeze(seconds(2)); };
-  const AcquireRequest request({.binding = binding_, .queues = queues_, .key = "k"},
-                               timer_->after(seconds(1)), 3);
+  const AcquireRequest request({.binding = binding_, .key = "k"}, timer_->after(seconds(1)), 3);
   const AcquireOutcome late = WaitQueues::acquire_blocking(request, {});
   EXPECT_EQ(late.decision.ended, Ended::kTimedOut) << "of a call that blocks";
 }
@@ -389,7 +388,7 @@ TEST_F(WaitQueuesTest, WhatComesTooLateIsNotReturnedIfTheStoreHasNoRecordOfIt) {
 }
 
 TEST_F(WaitQueuesTest, ACallerWithoutAPlaceIsToldItsOwnDenialOrThatOfTheQueue) {
-  queues_ = std::make_shared<WaitQueues>(timer_, 1);
+  most_waiting_ = 1;
   use_window();
   come();
   come({.denied = Decision{.retry_after = seconds(90)}});
@@ -426,7 +425,7 @@ TEST_F(WaitQueuesTest, ALostAnswerIsAnError) {
 
 TEST_F(WaitQueuesTest, WhatTheStoreRefusesIsAnError) {
   use_window();
-  const AcquireClaim claim{.binding = binding_, .queues = queues_, .key = "k"};
+  const AcquireClaim claim{.binding = binding_, .key = "k"};
   AcquireRequest request(claim, TimerQueue::kEndOfTime);
   request.claims.push_back(claim);  // The same limit and key.
   AcquireOutcome refused;
@@ -440,17 +439,15 @@ TEST_F(WaitQueuesTest, WhatTheStoreRefusesIsAnError) {
 // Its queue is told of other keys only. The first block is that before it comes to wait there.
 TEST_F(WaitQueuesTest, ABlockOfAnotherClaimIsNotMissed) {
   use_window();
-  const auto others = std::make_shared<WaitQueues>(timer_);
-  const auto other = std::make_shared<LimitBinding>(store_, Limit("fixed_window 7/1m", "other"),
-                                                    LimitBinding::Kind::kUnits);
+  const auto other = bind_to_timer(store_, Limit("fixed_window 7/1m", "other"),
+                                   LimitBinding::Kind::kUnits, timer_);
   for (const bool waits : {false, true}) {
-    AcquireRequest request({.binding = binding_, .queues = queues_, .key = "k"},
-                           TimerQueue::kEndOfTime);
-    request.claims.push_back({.binding = other, .queues = others, .key = "other"});
+    AcquireRequest request({.binding = binding_, .key = "k"}, TimerQueue::kEndOfTime);
+    request.claims.push_back({.binding = other, .key = "other"});
     WaitQueues::wait(std::move(request), std::nullopt, {},
                      [this](const AcquireOutcome& outcome) { outcomes_[1] = outcome; });
     if (waits) timer_->run();
-    others->blocked("other", {.retry_after = std::chrono::hours(9)});
+    other->queues()->blocked("other", {.retry_after = std::chrono::hours(9)});
     timer_->run();
     ASSERT_TRUE(outcomes_.contains(1));
     const Decision denied = outcomes_.extract(1).mapped().decision;

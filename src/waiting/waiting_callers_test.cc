@@ -8,6 +8,7 @@
 
 #include "testing/manual_timer_queue.h"
 #include "testing/scripted_store.h"
+#include "waiting/wait_queues.h"
 
 namespace sluice {
 namespace {
@@ -43,7 +44,7 @@ TEST(WaitingCallers, RememberEachResetAndTakeFewOtherKeysForReset) {
 TEST(WaitingCallers, SetATimerOnlyForOneThatMayAsk) {
   const auto timer = std::make_shared<ManualTimerQueue>();
   const LimitBinding binding(std::make_shared<ScriptedStore>(), Limit("token_bucket 1/1s"),
-                             LimitBinding::Kind::kUnits);
+                             LimitBinding::Kind::kUnits, &WaitQueues::of);
   WaitingCallers callers;
   const auto come = [&](WaitingCallers::Ask ask) {
     return std::make_unique<WaitingCallers::Caller>(
@@ -75,7 +76,7 @@ TEST(WaitingCallers, RememberTheLastResetThatBegan) {
   EXPECT_TRUE(callers.was_reset("k", first));
   EXPECT_FALSE(callers.was_reset("k", second));
   const LimitBinding binding(std::make_shared<ScriptedStore>(), Limit("token_bucket 1/1s"),
-                             LimitBinding::Kind::kUnits);
+                             LimitBinding::Kind::kUnits, &WaitQueues::of);
   const auto is_woken = [&](std::uint64_t since) {
     bool woken = false;
     const WaitingCallers::Caller late(callers, "k", binding, since,

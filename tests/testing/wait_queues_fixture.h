@@ -17,6 +17,15 @@
 
 namespace sluice {
 
+/// A binding whose waiting callers go by this timer.
+inline std::shared_ptr<LimitBinding> bind_to_timer(
+    const std::shared_ptr<Store>& store, const Limit& limit, LimitBinding::Kind kind,
+    const std::shared_ptr<TimerQueue>& timer, std::size_t most_waiting = WaitQueues::kMostWaiting) {
+  const auto space = store->open_space(limit.definition());
+  space->attachment<WaitQueues>(timer, most_waiting);
+  return std::make_shared<LimitBinding>(store, limit, kind, &WaitQueues::of);
+}
+
 /// Queues over a store and a clock that do as they are told.
 class WaitQueuesFixture : public testing::Test {
  protected:
@@ -32,7 +41,8 @@ class WaitQueuesFixture : public testing::Test {
 
   void use(const char* expression, LimitBinding::Kind kind) {
     has_permits_ = kind == LimitBinding::Kind::kPermits;
-    binding_ = std::make_shared<LimitBinding>(store_, Limit(expression, "limit"), kind);
+    binding_ = bind_to_timer(store_, Limit(expression, "limit"), kind, timer_, most_waiting_);
+    queues_ = binding_->queues();
   }
   void use_permits() { use("concurrency 1 lease=60s", LimitBinding::Kind::kPermits); }
   void use_window() { use("fixed_window 5/1m", LimitBinding::Kind::kUnits); }
@@ -46,9 +56,9 @@ class WaitQueuesFixture : public testing::Test {
   /// Another caller, which has asked or waits when this returns; its permit is its number.
   int come(const Options& options) {
     const int number = ++last_number_;
-    AcquireRequest request(
-        {.binding = binding_, .queues = queues_, .key = options.key, .cost = options.cost},
-        timer_->after(options.timeout), has_permits_ ? static_cast<PermitId>(number) : 0);
+    AcquireRequest request({.binding = binding_, .key = options.key, .cost = options.cost},
+                           timer_->after(options.timeout),
+                           has_permits_ ? static_cast<PermitId>(number) : 0);
     const auto done = [this, number](const AcquireOutcome& outcome) {
       EXPECT_TRUE(outcomes_.emplace(number, outcome).second) << "told twice";
       (outcome.decision.allowed ? granted_ : denied_).push_back(number);
@@ -115,8 +125,9 @@ class WaitQueuesFixture : public testing::Test {
 
   std::shared_ptr<ManualTimerQueue> timer_ = std::make_shared<ManualTimerQueue>();
   std::shared_ptr<ScriptedStore> store_ = std::make_shared<ScriptedStore>();
-  std::shared_ptr<WaitQueues> queues_ = std::make_shared<WaitQueues>(timer_);
+  std::size_t most_waiting_ = WaitQueues::kMostWaiting;
   std::shared_ptr<LimitBinding> binding_;
+  std::shared_ptr<WaitQueues> queues_;  // Its.
   bool has_permits_ = false;
   bool grants_ = false;
   std::chrono::nanoseconds retry_after_ = std::chrono::seconds(60);
