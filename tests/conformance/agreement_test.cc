@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <span>
 #include <sstream>
 
 #include "conformance/every_store.h"
@@ -26,12 +28,19 @@ void expect_same(const Scenario& scenario, std::size_t index, const Answer& stor
   RC_FAIL(message.str());
 }
 
-// Compares the store with the model, one request at a time.
+// Compares the store with the model, one request at a time. In half of the cases, a store that can
+// be restarted is, now and then.
 void compare(const StoreCase& store, const Wanted& wanted) {
   const Scenario scenario = *scenarios(store, wanted);
+  const bool restarts = store.restart && *rc::gen::arbitrary<bool>();
   Subject subject(store, scenario, wanted.one_space);
   Reference reference(scenario, wanted.one_space);
   for (std::size_t i = 0; i < scenario.events.size(); ++i) {
+    if (restarts && i % 16 == 15) {
+      const std::span rest(scenario.events.begin() + static_cast<std::ptrdiff_t>(i),
+                           scenario.events.end());
+      subject.restart(std::ranges::min(rest, {}, &Event::now).now);
+    }
     const Event& event = scenario.events[i];
     expect_same(scenario, i, subject.ask(event), reference.ask(event));
   }

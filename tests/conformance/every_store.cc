@@ -8,6 +8,7 @@
 #include "servers/redis_cluster.h"
 #include "servers/redis_server.h"
 #include "stores/stores.h"
+#include "testing/snapshots.h"
 
 #ifndef SLUICE_SHARE_OF_CASES
 #define SLUICE_SHARE_OF_CASES 1.0
@@ -20,8 +21,15 @@ std::function<std::shared_ptr<Store>()> opens(std::string (*url)()) {
   return [url] { return open_bare_store(url(), {.virtual_time = true}); };
 }
 
-std::string memory() {
+std::string memory_url() {
   return "memory:";
+}
+
+std::shared_ptr<Store> restarted(Store& store, Instant now) {
+  const auto again = opens(memory_url)();
+  memory::load(dynamic_cast<MemoryStore&>(*again), now,
+               memory::written(dynamic_cast<MemoryStore&>(store), now));
+  return again;
 }
 
 // Each server starts with the first test that uses it, and runs until all tests have ended.
@@ -48,20 +56,22 @@ std::string memcached() {
 // A new store is one more row here.
 INSTANTIATE_TEST_SUITE_P(
     Stores, EveryStore,
-    testing::Values(
-        StoreCase{.name = "Memory", .open = opens(memory), .keeps_unread_states = false},
-        StoreCase{.name = "Redis", .open = opens(redis), .share = 0.25},
-        StoreCase{.name = "RedisOverTls", .open = opens(redis_over_tls), .share = 0.05},
-        StoreCase{.name = "RedisCluster",
-                  .open = opens(redis_cluster),
-                  .share = 0.1,
-                  .lists = Lists::kEqualKeys},
-        StoreCase{.name = "Memcached",
-                  .open = opens(memcached),
-                  .share = 0.1,
-                  .lists = Lists::kOne,
-                  .most_log = 4'096,
-                  .most_permits = 32'768}),
+    testing::Values(StoreCase{.name = "Memory",
+                              .open = opens(memory_url),
+                              .restart = restarted,
+                              .keeps_unread_states = false},
+                    StoreCase{.name = "Redis", .open = opens(redis), .share = 0.25},
+                    StoreCase{.name = "RedisOverTls", .open = opens(redis_over_tls), .share = 0.05},
+                    StoreCase{.name = "RedisCluster",
+                              .open = opens(redis_cluster),
+                              .share = 0.1,
+                              .lists = Lists::kEqualKeys},
+                    StoreCase{.name = "Memcached",
+                              .open = opens(memcached),
+                              .share = 0.1,
+                              .lists = Lists::kOne,
+                              .most_log = 4'096,
+                              .most_permits = 32'768}),
     [](const auto& tested) { return tested.param.name; });
 
 }  // namespace

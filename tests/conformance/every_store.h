@@ -28,6 +28,9 @@ struct StoreCase {
   /// Opens an empty store with virtual time. Called once for every sequence, so a store on a server
   /// uses a new prefix each time.
   std::function<std::shared_ptr<Store>()> open;
+  /// Opens such a store that goes on from the states of this one at that instant, as after a
+  /// restart. Empty if the states are on a server.
+  std::function<std::shared_ptr<Store>(Store& store, Instant now)> restart = {};
   /// The share of the usual number of cases, for stores that are slow.
   double share = 1;
   Lists lists = Lists::kAnyKeys;

@@ -19,12 +19,22 @@ std::string space_name(std::size_t limit, bool one_space) {
 }  // namespace
 
 Subject::Subject(const StoreCase& store, const Scenario& scenario, bool one_space)
-    : store_(store.open()) {
+    : restart_(store.restart), store_(store.open()) {
   for (std::size_t i = 0; i < scenario.limits.size(); ++i) {
     limits_.emplace_back(expression(scenario.limits[i]), space_name(i, one_space));
     parts_.push_back(scenario.limits[i].size());
-    spaces_.push_back(store_->open_space(limits_.back().definition()));
   }
+  open_spaces();
+}
+
+void Subject::open_spaces() {
+  for (const Limit& limit : limits_) spaces_.push_back(store_->open_space(limit.definition()));
+}
+
+void Subject::restart(Instant now) {
+  spaces_.clear();
+  store_ = restart_(*store_, now);
+  open_spaces();
 }
 
 Request Subject::request(const Event& event) const {

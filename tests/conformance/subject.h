@@ -27,6 +27,9 @@ class Subject {
  public:
   Subject(const StoreCase& store, const Scenario& scenario, bool one_space = false);
 
+  /// REQUIRES: the store can; no other thread uses it; no later event is before `now`.
+  void restart(Instant now);
+
   Answer ask(const Event& event);
   /// Sends all events in one batch, at the instant of the first one.
   std::vector<Answer> ask_batch(std::span<const Event> events);
@@ -34,8 +37,10 @@ class Subject {
   Answer ask_all(std::span<const Event> events);
 
  private:
+  void open_spaces();
   Request request(const Event& event) const;
 
+  std::function<std::shared_ptr<Store>(Store& store, Instant now)> restart_;
   std::shared_ptr<Store> store_;
   std::vector<Limit> limits_;
   std::vector<std::size_t> parts_;  // How many each limit has.

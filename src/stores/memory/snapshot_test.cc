@@ -38,78 +38,6 @@ std::unique_ptr<MemoryStore> restarted(MemoryStore& store, Instant now) {
   return again;
 }
 
-const std::vector<std::string> kExpressions{
-    "token_bucket 5/10s burst=9",
-    "token_bucket 5/10s borrow=yes",
-    "leaky_bucket 5/10s queue=7",
-    "fixed_window 9/10s",
-    "fixed_window 9/10s anchor=first",
-    "sliding_log 9/10s",
-    "sliding_window 9/10s",
-    "sliding_window 9/10s precision=3s strict=no",
-    "sliding_counter 9/10s",
-    "sliding_counter 9/10s & token_bucket 6/3s & fixed_window 7/1s",
-    "sliding_log 9/10s & fixed_window 8/9s anchor=first & sliding_window 7/8s",
-    "concurrency 3 lease=5s"};
-
-// A random request for one of a few keys, whose name must outlive it.
-Request random_request(const LimitedKeys& keys, std::string_view key, std::mt19937& random) {
-  static const std::vector<Operation> spending{
-      Operation::kTake,   Operation::kTake,   Operation::kTake,  Operation::kTakeUpTo,
-      Operation::kRefund, Operation::kCharge, Operation::kBlock, Operation::kReset};
-  static const std::vector<Operation> lending{Operation::kTake, Operation::kTake, Operation::kRenew,
-                                              Operation::kRelease, Operation::kBlock};
-  const bool lent = lends(keys.limit());
-  const auto& operations = lent ? lending : spending;
-  Request request = keys.request(key, lent ? 1 : static_cast<std::int64_t>(random() % 4),
-                                 operations[random() % operations.size()]);
-  if (request.operation == Operation::kBlock) request.duration_ns = 2 * kSecondNs;
-  request.permit = 1 + random() % 6;
-  return request;
-}
-
-Decision ask(MemoryStore& store, const Request& request, Instant now) {
-  return store.decide_one(request, now);
-}
-
-// Two stores get the same requests; one of them restarts now and then, under another secret.
-TEST(Snapshot, ARestartedStoreDecidesAsOneThatWasNeverAway) {
-  for (unsigned seed = 0; seed < 8; ++seed) {
-    std::mt19937 random(seed);
-    MemoryStore steady;
-    auto restarting = std::make_unique<MemoryStore>();
-    std::vector<LimitedKeys> one;
-    std::vector<LimitedKeys> other;
-    const auto open = [&](MemoryStore& store, std::vector<LimitedKeys>& limits) {
-      limits.clear();
-      for (const auto& expression : kExpressions) {
-        LimitDefinition limit = Limit(expression).definition();
-        limit.varies = seed % 2 == 1;
-        limits.emplace_back(store, limit);
-      }
-    };
-    open(steady, one);
-    open(*restarting, other);
-    Instant now = kStart;
-    for (int i = 0; i < 6'000; ++i) {
-      if (i % 500 == 499) {
-        auto next = restarted(*restarting, now);
-        other.clear();
-        restarting = std::move(next);
-        open(*restarting, other);
-      }
-      now +=
-          static_cast<std::int64_t>(random() % (random() % 50 == 0 ? 20 * kSecondNs : 400'000'000));
-      const std::size_t limit = random() % one.size();
-      const std::string key = key_name(random() % 5);
-      std::mt19937 same = random;
-      const Decision expected = ask(steady, random_request(one[limit], key, random), now);
-      ASSERT_EQ(ask(*restarting, random_request(other[limit], key, same), now), expected)
-          << kExpressions[limit] << ", seed " << seed << ", request " << i;
-    }
-  }
-}
-
 TEST(Snapshot, LeavesOutWhatIsFreshWhenItIsLoaded) {
   MemoryStore store;
   LimitedKeys keys(store, "token_bucket 1/1s");
@@ -530,6 +458,20 @@ TEST(Snapshot, IntoLessRoomTheStoreTakesWhatItCan) {
 // With a sanitizer, opening a store for each byte takes long: every seventh is tried, and all of
 // them with SLUICE_TEST_SCALE.
 const std::size_t kStep = std::getenv("SLUICE_TEST_SCALE") != nullptr ? 1 : 7;
+
+const std::vector<std::string> kExpressions{
+    "token_bucket 5/10s burst=9",
+    "token_bucket 5/10s borrow=yes",
+    "leaky_bucket 5/10s queue=7",
+    "fixed_window 9/10s",
+    "fixed_window 9/10s anchor=first",
+    "sliding_log 9/10s",
+    "sliding_window 9/10s",
+    "sliding_window 9/10s precision=3s strict=no",
+    "sliding_counter 9/10s",
+    "sliding_counter 9/10s & token_bucket 6/3s & fixed_window 7/1s",
+    "sliding_log 9/10s & fixed_window 8/9s anchor=first & sliding_window 7/8s",
+    "concurrency 3 lease=5s"};
 
 // One of everything, in few bytes.
 std::string small_snapshot() {
