@@ -146,8 +146,8 @@ class CoroutinePipeline final : public RequestPipeline,
   /// Why the connection, or the attempt at one, is given up.
   struct Failure {
     std::string why;
-    bool is_loss = false;    // The connection has ended by itself: the server may be usable.
-    bool has_ended = false;  // The server has ended it, in order.
+    bool is_loss = false;      // The connection has ended by itself: the server may be usable.
+    bool is_in_order = false;  // It is not reset, whatever is in flight.
   };
 
   IoTask<void> run(std::shared_ptr<CoroutinePipeline> self);
@@ -158,7 +158,7 @@ class CoroutinePipeline final : public RequestPipeline,
   void pass_over_address();
   IoTask<std::string> open(IoSocket::endpoint_type address);
   IoTask<void> agree_on_tls(error_code& error);
-  IoTask<void> find_out_whether_plain(IoSocket::endpoint_type address);
+  IoTask<void> find_out_whether_plain(IoSocket::endpoint_type address, bool& is_plain);
   std::string doing() const;
   std::string why_cannot(const error_code& error) const;
 
@@ -207,7 +207,6 @@ class CoroutinePipeline final : public RequestPipeline,
   std::vector<IoSocket::endpoint_type> passed_;
   std::optional<TlsClient> tls_client_;
   bool has_spoken_tls_ = false;  // The server, once.
-  bool is_plain_ = false;        // It speaks without TLS.
 
   // The connection:
   IoSocket socket_;
@@ -322,14 +321,14 @@ IoTask<std::string> CoroutinePipeline::open(IoSocket::endpoint_type address) {
   phase_ = Phase::kAgreeingOnTls;
   tls_.emplace(socket_, *options_.endpoint.tls->current());
   tls_client_->prepare(tls_->native_handle());
-  is_plain_ = false;
+  bool is_plain = false;
   if (has_spoken_tls_) {
     co_await agree_on_tls(error);
   } else {
     using asio::experimental::awaitable_operators::operator||;
-    co_await (agree_on_tls(error) || find_out_whether_plain(address));
+    co_await (agree_on_tls(error) || find_out_whether_plain(address, is_plain));
   }
-  if (is_plain_ || is_text(error)) {
+  if (is_plain || is_text(error)) {
     co_return "cannot " + doing() + ": the server speaks without TLS";
   }
   if (!error) {
@@ -349,7 +348,8 @@ IoTask<void> CoroutinePipeline::agree_on_tls(error_code& error) {
 /// A server that takes the beginning of TLS for that of a long command waits for the rest of it.
 /// While it is silent, asks it on another connection for what it would answer in text. Ends only
 /// where it does; is cancelled where TLS is agreed on or has failed.
-IoTask<void> CoroutinePipeline::find_out_whether_plain(IoSocket::endpoint_type address) {
+IoTask<void> CoroutinePipeline::find_out_whether_plain(IoSocket::endpoint_type address,
+                                                       bool& is_plain) {
   constexpr char kLeastText = ' ';  // The first byte of what is said in TLS is below.
   const auto executor = socket_.get_executor();
   SteadyTimer doubt(executor, kDoubtTls);
@@ -368,7 +368,7 @@ IoTask<void> CoroutinePipeline::find_out_whether_plain(IoSocket::endpoint_type a
     co_await plain.async_read_some(asio::buffer(first), asio::redirect_error(kAwait, error));
   }
   if (!error && first[0] >= kLeastText) {
-    is_plain_ = true;
+    is_plain = true;
     close_socket(false);
     co_return;
   }
@@ -414,7 +414,7 @@ IoTask<void> CoroutinePipeline::receive() {
       fail({.why = reason.empty() ? server_ + " closed the connection"
                                   : "the connection to " + server_ + " failed: " + reason,
             .is_loss = true,
-            .has_ended = reason.empty()});
+            .is_in_order = reason.empty()});
     }
     take_commands();  // Replies have made room for them.
   }
@@ -567,7 +567,7 @@ void CoroutinePipeline::fail(Failure failure) {
   work_.set(true);
   // With commands in flight, reset the connection: otherwise the kernel would go on sending them,
   // and the server might execute them much later.
-  close_socket(!failure_->has_ended && queue_ && queue_->in_flight() != 0);
+  close_socket(!failure_->is_in_order && queue_ && queue_->in_flight() != 0);
   lookup_ended_.notify();
   may_send_.notify();
 }
@@ -615,14 +615,11 @@ void CoroutinePipeline::lose_all(std::string_view why, bool all_sent) {
 
 void CoroutinePipeline::end() {
   has_ended_ = true;
-  failure_ = Failure{.why = {}};
+  fail({.why = {}, .is_in_order = true});
   timer_.cancel();
   silence_.cancel();
-  work_.set(false);
-  close_socket(false);
-  lookup_ended_.notify();
-  may_send_.notify();
   pause_.cancel();
+  work_.set(false);
   lose_all("the connection to " + server_ + " was closed by its own side", true);
 }
 
