@@ -313,9 +313,9 @@ void Connection::on_error(Call& call, std::string_view text) {
                 [this](const Reply*) { loads_script_ = false; });
   }
   listener_.on_error(*this, text);
-  // If the user has no permission for some key of several, send each alone: then only that one
-  // fails.
-  const bool apart = kind == Kind::kNoPerm && call.size() > 1;
+  // If the user has no permission for some key of several, or while they move to another node, send
+  // each alone: then only that one fails, or none.
+  const bool apart = (kind == Kind::kNoPerm || kind == Kind::kTryAgain) && call.size() > 1;
   call.hand_over(error.may_be_executed, [&](PendingRequest& request) {
     // Behind a balancer, each command may come to another server.
     const bool may_be_retried = kind == Kind::kNoScript ? ++request.tries <= kMaxTries : apart;

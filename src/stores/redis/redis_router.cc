@@ -7,9 +7,6 @@
 namespace sluice::redis {
 namespace {
 
-// A server that cannot answer now is asked again after this.
-constexpr std::chrono::milliseconds kRetryPause{5};
-
 // To one server, for as long as the store is open.
 class SingleRouter final : public RedisRouter {
  public:
@@ -47,10 +44,7 @@ std::unique_ptr<RedisRouter> make_router(const RedisOptions& options, RemoteWork
 }
 
 RedisRouter::RedisRouter(const RedisOptions& options, RemoteWorker& worker)
-    : options_(options), worker_(worker), later_(worker.context(), [this] {
-        take_all(retried_later_);
-        flush();
-      }) {}
+    : options_(options), worker_(worker) {}
 
 std::string RedisRouter::refusal(const Connection& server, const std::string& kind,
                                  std::string_view said) {
@@ -117,7 +111,6 @@ std::optional<RemoteWorker::Clock::time_point> RedisRouter::sent_at(const Pendin
 std::string RedisRouter::expire(PendingRequest& request) {
   request.is_late = request.holder != nullptr;
   if (!request.is_late) Connection::abandon(request);
-  if (request.refusal != nullptr) return *request.refusal;
   const Route route = find(request.slot);
   return worker_.late_error(route.connection != nullptr ? route.connection->name() : "redis");
 }
@@ -130,20 +123,10 @@ void RedisRouter::on_refused(PendingRequest& request, Connection& connection,
   const Kind kind = error.kind;
   request.is_again = true;
   const bool is_redirected = kind == Kind::kMoved || kind == Kind::kAsk;
-  const bool may_be_retried = kind == Kind::kTryAgain || kind == Kind::kBusy ||
-                              kind == Kind::kLoading ||
-                              (makes_routes_stale(error) && options_.topology != Topology::kSingle);
   if (request.is_late && (is_redirected || kind == Kind::kNoScript)) {
     worker_.fail(request, text);  // It was late, and not refused.
   } else if (is_redirected) {
     redirect_request(error, request, connection);
-  } else if (may_be_retried && !request.is_late) {
-    request.alone = request.alone || kind == Kind::kTryAgain;
-    // Bounded, since each request that waits has a copy.
-    request.refusal = std::make_unique<const std::string>(
-        connection.name() + ": " + std::string(text.substr(0, StoreMonitor::kMostQuoted)));
-    retried_later_.push_back(request);
-    if (!later_.is_set()) later_.set(kRetryPause);
   } else {
     const bool is_of_key = kind == Kind::kNoPerm;
     worker_.refuse(request, connection.name() + ": " + std::string(text),

@@ -83,8 +83,6 @@ class RedisRouter : public Router, public ConnectionListener {
 
   std::vector<Connection*> touched_;  // They were given requests since the last flush().
   RequestList waiting_;               // They wait until it is known which server has their key.
-  RequestList retried_later_;         // A server has said that it cannot answer them now.
-  IoTimer later_;                     // At its time these are routed again.
   bool was_connected_ = false;
 };
 

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "core/store.h"
@@ -49,9 +48,6 @@ struct PendingRequest : ListHook {
   /// Once it is late: its decision and those of its parts, if they are made before the server has
   /// executed it.
   std::unique_ptr<const std::vector<Decision>> judged;
-  /// What its server has said last, if that was to ask later. On the heap, since it is rare, and
-  /// every request pays for the room.
-  std::unique_ptr<const std::string> refusal;
 
   /// For the RemoteWorker only: the batch that it is a part of; null once it has its answer.
   PendingBatch* batch = nullptr;

@@ -333,7 +333,7 @@ void RemoteWorker::expire(PendingBatch& batch, Clock::time_point now, bool is_la
     request.is_late_here = is_late_here;
     const std::string why = router_->expire(request);
     if (!request.is_late) {
-      count_unanswered(request);
+      monitor_.count_late(is_late_here);
       end_unanswered(request, why);
       continue;
     }
@@ -362,7 +362,7 @@ void RemoteWorker::close(PendingBatch& batch) {
 
 void RemoteWorker::complete(PendingRequest& request, Clock::time_point arrived) {
   if (request.batch->is_answered) {
-    count_unanswered(request);
+    monitor_.count_late(request.is_late_here);
   } else {
     monitor_.count_answer();
   }
@@ -383,17 +383,8 @@ void RemoteWorker::set_unavailable(PendingRequest& request, std::int64_t taken,
   request.batch->batch->set_error(why);
 }
 
-/// Counts a request whose time is up.
-void RemoteWorker::count_unanswered(const PendingRequest& request) {
-  if (request.refusal != nullptr) {
-    monitor_.on_refused(*request.refusal);
-  } else {
-    monitor_.count_late(request.is_late_here);
-  }
-}
-
 void RemoteWorker::fail(PendingRequest& request, std::string_view why) {
-  if (request.is_late || request.refusal != nullptr) count_unanswered(request);
+  if (request.is_late) monitor_.count_late(request.is_late_here);
   end_unanswered(request, why);
 }
 

@@ -153,7 +153,6 @@ class RemoteWorker final {
   void collect();
   void begin(List<PendingBatch>& arrived);
   void step();
-  void count_unanswered(const PendingRequest& request);
   void end_unanswered(PendingRequest& request, std::string_view why);
   void end(PendingRequest& request);
   static void set_unavailable(PendingRequest& request, std::int64_t taken, std::string_view why);
