@@ -115,9 +115,8 @@ TEST(Refusal, ItHasNoReplicas) {
 TEST(Refusal, ItIsBusy) {
   RedisServer server;
   server.command({"CONFIG", "SET", "busy-reply-threshold", "5"});
-  const Fault fault{.name = "busy with a script (BUSY) for 300 ms",
-                    .known_after = 100ms,
-                    .least_instead = 101};
+  const Fault fault{
+      .name = "busy with a script (BUSY) for 300 ms", .known_after = 100ms, .least_instead = 101};
   expect_whole(fault, [&] {
     server.command({"FLUSHALL"});
     Load load(server.url());
