@@ -54,10 +54,10 @@ class ClusterRouter final : public RedisRouter {
     return {.connection = &node->connection(error.slot)};
   }
 
-  void on_error(Connection& connection, std::string_view text) override {
-    const ServerError error = read_server_error(text);
-    if (makes_routes_stale(error)) ask_soon();
-    if (error.kind != ServerError::Kind::kMoved) return;
+  void on_error(Connection& connection, const ServerError& error) override {
+    using Kind = ServerError::Kind;
+    if (error.kind == Kind::kClusterDown || error.kind == Kind::kReadOnly) ask_soon();
+    if (error.kind != Kind::kMoved) return;
     ClusterNode* const node = node_at(connection.endpoint(), error.host, error.port);
     if (node != nullptr) node->kept_until = Clock::time_point::max();
     slots_[error.slot] = node;

@@ -154,7 +154,7 @@ void Connection::add_to_handshake(std::initializer_list<std::string_view> comman
 std::optional<std::string> Connection::on_handshake_reply(std::size_t i, std::string_view reply) {
   if (reply.front() == '-') {
     if (may_fail_.at(i)) return std::nullopt;
-    return name() + ": " + std::string(without_arguments(error_text(reply)));
+    return name() + ": " + std::string(read_server_error(error_text(reply)).text);
   }
   if (purpose_ != Purpose::kPrimary) return std::nullopt;
   const std::optional<Reply> role = read_reply(reply);
@@ -276,11 +276,10 @@ void Connection::read(Call& call, std::string_view reply, RemoteWorker::Clock::t
       note_clock(call);
       is_noted = true;
       worker_.complete(request, arrived);
-    } else if (read_server_error(why).kind == ServerError::Kind::kReadOnly) {
-      listener_.on_error(*this, why);
-      listener_.on_refused(request, *this, why);
     } else {
-      worker_.refuse(request, name() + ": " + std::string(without_arguments(why)),
+      const ServerError error = read_server_error(why);
+      if (error.kind == ServerError::Kind::kReadOnly) listener_.on_error(*this, error);
+      worker_.refuse(request, name() + ": " + std::string(error.text),
                      " (key " + names_of(request.requests) + ")");
     }
   });
@@ -312,14 +311,14 @@ void Connection::on_error(Call& call, std::string_view text) {
     add_control(command_of({"SCRIPT", "LOAD", script_text()}),
                 [this](const Reply*) { loads_script_ = false; });
   }
-  listener_.on_error(*this, text);
+  listener_.on_error(*this, error);
   // If the user has no permission for some key of several, or while they move to another node, send
   // each alone: then only that one fails, or none.
   const bool apart = (kind == Kind::kNoPerm || kind == Kind::kTryAgain) && call.size() > 1;
   call.hand_over(error.may_be_executed, [&](PendingRequest& request) {
     // Behind a balancer, each command may come to another server.
     const bool may_be_retried = kind == Kind::kNoScript ? ++request.tries <= kMaxTries : apart;
-    if (!may_be_retried || request.is_late) return listener_.on_refused(request, *this, text);
+    if (!may_be_retried || request.is_late) return listener_.on_refused(request, *this, error);
     request.is_again = true;
     request.alone = request.alone || apart;
     (call.asking ? asking_ : again_).push_back(request);

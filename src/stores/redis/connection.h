@@ -28,15 +28,15 @@ class ConnectionListener {
   virtual void on_up(Connection& connection) = 0;
   /// The connection is lost, or an attempt to connect has failed.
   virtual void on_down(Connection& /*connection*/, std::string_view /*why*/) {}
-  /// The server has answered a call with the error `text`, or one of its requests with READONLY.
-  /// What that says of the routes holds for the next requests. Called before on_refused(), and for
-  /// a call even if none of its requests is left.
-  virtual void on_error(Connection& /*connection*/, std::string_view /*text*/) {}
-  /// The server has refused the request with the error `text` and has not executed it. The
-  /// connection has forgotten it: the listener decides what happens to it. The caller of a late
-  /// request has been answered, so it is not sent again.
+  /// The server has answered a call with the error, or one of its requests with READONLY. What that
+  /// says of the routes holds for the next requests. Called before on_refused(), and for a call
+  /// even if none of its requests is left.
+  virtual void on_error(Connection& /*connection*/, const ServerError& /*error*/) {}
+  /// The server has refused the call of the request. The connection has forgotten the request: the
+  /// listener decides what happens to it. The caller of a late request has been answered, so it is
+  /// not sent again.
   virtual void on_refused(PendingRequest& /*request*/, Connection& /*connection*/,
-                          std::string_view /*text*/) {}
+                          const ServerError& /*error*/) {}
   /// As PipelineUser::on_push(), of a subscriber's connection.
   virtual bool on_push(Connection& /*connection*/, std::string_view /*reply*/) { return false; }
 };

@@ -18,13 +18,6 @@ class SingleRouter final : public RedisRouter {
 
  private:
   Route find(std::uint16_t slot) override { return {.connection = &node_.connection(slot)}; }
-  // If the server says that it is a replica, a new connection may lead to the primary: after a
-  // failover the host name or the load balancer may lead to another server.
-  void on_error(Connection& connection, std::string_view text) override {
-    if (read_server_error(text).kind == ServerError::Kind::kReadOnly) {
-      connection.reconnect(connection.name() + ": " + std::string(without_arguments(text)));
-    }
-  }
 
   Node node_;
 };
@@ -115,21 +108,25 @@ std::string RedisRouter::expire(PendingRequest& request) {
   return worker_.late_error(route.connection != nullptr ? route.connection->name() : "redis");
 }
 
+// If the server says that it is a replica, a new connection may lead to the primary: after a
+// failover the host name, the load balancer or the sentinels may name another server.
+void RedisRouter::on_error(Connection& connection, const ServerError& error) {
+  if (error.kind != ServerError::Kind::kReadOnly) return;
+  connection.reconnect(connection.name() + ": " + std::string(error.text));
+}
+
 void RedisRouter::on_refused(PendingRequest& request, Connection& connection,
-                             std::string_view text) {
+                             const ServerError& error) {
   using Kind = ServerError::Kind;
-  text = without_arguments(text);
-  const ServerError error = read_server_error(text);
-  const Kind kind = error.kind;
   request.is_again = true;
-  const bool is_redirected = kind == Kind::kMoved || kind == Kind::kAsk;
-  if (request.is_late && (is_redirected || kind == Kind::kNoScript)) {
-    worker_.fail(request, text);  // It was late, and not refused.
+  const bool is_redirected = error.kind == Kind::kMoved || error.kind == Kind::kAsk;
+  if (request.is_late && (is_redirected || error.kind == Kind::kNoScript)) {
+    worker_.fail(request, error.text);  // It was late, and not refused.
   } else if (is_redirected) {
     redirect_request(error, request, connection);
   } else {
-    const bool is_of_key = kind == Kind::kNoPerm;
-    worker_.refuse(request, connection.name() + ": " + std::string(text),
+    const bool is_of_key = error.kind == Kind::kNoPerm;
+    worker_.refuse(request, connection.name() + ": " + std::string(error.text),
                    is_of_key ? " (key " + names_of(request.requests) + ")" : "");
   }
   flush();

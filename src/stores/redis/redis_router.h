@@ -43,7 +43,9 @@ class RedisRouter : public Router, public ConnectionListener {
   void abandon(PendingRequest& request) override { Connection::abandon(request); }
 
   void on_up(Connection& /*connection*/) override { was_connected_ = true; }
-  void on_refused(PendingRequest& request, Connection& connection, std::string_view text) override;
+  void on_error(Connection& connection, const ServerError& error) override;
+  void on_refused(PendingRequest& request, Connection& connection,
+                  const ServerError& error) override;
 
  protected:
   RedisRouter(const RedisOptions& options, RemoteWorker& worker);
@@ -55,12 +57,6 @@ class RedisRouter : public Router, public ConnectionListener {
   /// on_error() has learned) or kAsk (it is moving); or the error, if there is no such connection.
   virtual Route redirect(const ServerError& /*error*/, const Connection& /*from*/) {
     return {.error = "it is part of a cluster, whose URL is redis+cluster://"};
-  }
-
-  /// Whether the known routes may be wrong, since a server has sent this error.
-  static bool makes_routes_stale(const ServerError& error) {
-    return error.kind == ServerError::Kind::kClusterDown ||
-           error.kind == ServerError::Kind::kReadOnly;
   }
 
   /// Why there are no routes: the server has answered with the error `said` to what only a server

@@ -158,15 +158,8 @@ std::string_view host_of(const std::vector<Reply>& node) {
   return kNoName;
 }
 
-}  // namespace
-
-bool is_host(std::string_view name) {
-  constexpr std::size_t kMaxBytes = 255;  // With more, a TLS connection cannot be made.
-  return name.size() <= kMaxBytes &&
-         std::ranges::none_of(name, [](unsigned char c) { return c <= ' ' || c == 0x7f; });
-}
-
-ServerError read_server_error(std::string_view text) {
+// All but the text.
+ServerError classify(std::string_view text) {
   // An error from within a script names the place in it. Since Redis 7 it keeps the code of the
   // command that has failed.
   if (text.find("@user_script") != text.npos) return {.may_be_executed = true};
@@ -183,6 +176,20 @@ ServerError read_server_error(std::string_view text) {
     return error;
   }
   return {.may_be_executed = word == "ERR"};
+}
+
+}  // namespace
+
+bool is_host(std::string_view name) {
+  constexpr std::size_t kMaxBytes = 255;  // With more, a TLS connection cannot be made.
+  return name.size() <= kMaxBytes &&
+         std::ranges::none_of(name, [](unsigned char c) { return c <= ' ' || c == 0x7f; });
+}
+
+ServerError read_server_error(std::string_view text) {
+  ServerError error = classify(text);
+  error.text = text.substr(0, text.find(", with args beginning with"));
+  return error;
 }
 
 std::optional<std::vector<SlotRange>> read_cluster_slots(const Reply& reply) {

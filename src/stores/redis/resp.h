@@ -77,6 +77,8 @@ struct ServerError {
   /// Whether the server may have executed a part of the call: an error that a script has raised, or
   /// one without a code of its own, which may belong to another command.
   bool may_be_executed = false;
+  /// What was read, without the arguments that it quotes, which are keys and the script.
+  std::string_view text = {};
 };
 
 /// The text of an error reply: without its type and its line's end.
@@ -87,12 +89,7 @@ inline std::string_view error_text(std::string_view reply) {
 /// Whether a server may have this name: with a control character, the system would look up another.
 bool is_host(std::string_view name);
 
-/// The text of an error without the arguments that it quotes, which are keys and the script.
-inline std::string_view without_arguments(std::string_view text) {
-  return text.substr(0, text.find(", with args beginning with"));
-}
-
-/// Reads the text of an error.
+/// Reads the text of an error, to which the result refers.
 ServerError read_server_error(std::string_view text);
 
 /// The slots over which a cluster spreads its keys.

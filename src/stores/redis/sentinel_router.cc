@@ -48,11 +48,6 @@ class SentinelRouter final : public RedisRouter {
     return {.error = sentinel_error_};
   }
 
-  void on_error(Connection& connection, std::string_view text) override {
-    if (!makes_routes_stale(read_server_error(text))) return;
-    connection.reconnect(connection.name() + " is not the primary");
-  }
-
   void on_up(Connection& connection) override {
     if (primary_ && primary_->has(connection)) {
       RedisRouter::on_up(connection);
