@@ -150,7 +150,7 @@ bool AcceptedConnection::fill_input() {
 void AcceptedConnection::on_written(const error_code& error, std::size_t bytes) {
   if (error && error != asio::error::operation_aborted) return close();
   sent_ += bytes;
-  if (pending_bytes() != 0) {
+  if (sent_ != sending_.size()) {
     write();
   } else {
     std::string().swap(sending_);
@@ -304,24 +304,23 @@ void AcceptedConnection::end_steps(ConnectionGroup& group) {
   group.in_step.clear();
 }
 
-/// Gives the output to the socket; what the socket does not take now is pending, and write() sends
-/// it later.
+/// Gives the output to the socket, unless a write is under way: the step that follows the write
+/// does so. What the socket does not take now, write() sends later.
 void AcceptedConnection::send_output() {
   if (tls_ && !tls_->seal(output_)) return close();
-  if (output_.empty()) return;
-  std::size_t sent = 0;
-  const bool is_writing = pending_bytes() != 0;
-  if (!is_writing) {
+  std::string& next = to_send();
+  if (sending_.empty()) {
+    if (next.empty()) return;
     error_code ignored;  // The write() that follows reports it again.
-    sent = socket_.write_some(asio::buffer(output_), ignored);
+    sent_ = socket_.write_some(asio::buffer(next), ignored);
+    if (sent_ == next.size()) {
+      sent_ = 0;
+      return clear_output(next);
+    }
+    sending_ = std::exchange(next, {});
+    write();
   }
-  if (sent != output_.size()) {
-    add_waiting(std::string_view(output_).substr(sent));
-    if (!is_writing) write();
-    held_ = held_ || (phase_ == Phase::kOpen && pending_bytes() >= max_pending_bytes());
-  }
-  output_.clear();
-  if (output_.capacity() > kIdleBufferBytes) std::string().swap(output_);
+  held_ = held_ || (phase_ == Phase::kOpen && pending_bytes() >= max_pending_bytes());
 }
 
 /// The bound of the pending output: less for a peer that has yet to say who it is, since such peers
@@ -331,12 +330,6 @@ std::size_t AcceptedConnection::max_pending_bytes() const {
   const bool must_log_in = service_->timeouts.login != StreamTimeouts::kNever;
   if (!must_log_in || handler_ == nullptr || !handler_->awaits_login()) return most;
   return std::min(most, ConnectionLimits::kMaxPendingBytesBeforeLogin);
-}
-
-void AcceptedConnection::add_waiting(std::string_view output) {
-  if (waiting_.empty() || waiting_.back().size() >= kSendBytes) waiting_.emplace_back();
-  waiting_.back() += output;
-  waiting_bytes_ += output.size();
 }
 
 /// Begins the next read, or ends the connection.
@@ -363,7 +356,7 @@ void AcceptedConnection::bound_memory() {
   const bool has_room = group_.memory.update(counted_bytes_, held_bytes());
   if (has_room || counted_.is_reserve || phase_ != Phase::kOpen) return;
   service_->on_event(ConnectionEvent::kNoMemory);
-  const bool owes_reply = awaits_wake_ || !output_.empty() || pending_bytes() != 0;
+  const bool owes_reply = awaits_wake_ || pending_bytes() != 0;
   if (handler_ == nullptr || owes_reply) return close();
   handler_->on_end(StreamHandler::EndReason::kNoMemory, output_);
   handler_.reset();
@@ -377,8 +370,7 @@ void AcceptedConnection::bound_memory() {
 
 std::size_t AcceptedConnection::held_bytes() {
   std::size_t bytes = input_.capacity() + output_.capacity() + sending_.capacity();
-  for (const std::string& piece : waiting_) bytes += piece.capacity();
-  if (tls_) bytes += tls_->received().capacity();
+  if (tls_) bytes += tls_->received().capacity() + tls_->to_send().size();
   if (handler_) bytes += handler_->held_bytes();
   return bytes;
 }
@@ -393,12 +385,6 @@ void AcceptedConnection::read() {
 }
 
 void AcceptedConnection::write() {
-  if (sent_ == sending_.size()) {
-    sending_ = std::move(waiting_.front());
-    waiting_.erase(waiting_.begin());
-    waiting_bytes_ -= sending_.size();
-    sent_ = 0;
-  }
   output_deadline_ = SteadyTimer::clock_type::now() + group_.limits.stuck_timeout;
   socket_.async_write_some(asio::buffer(sending_) + sent_,
                            [this](const error_code& error, std::size_t bytes) {
@@ -414,8 +400,8 @@ void AcceptedConnection::linger() {
   if (tls_) {
     tls_->end();
     // The socket has taken all output before, and has room for these few bytes.
-    if (tls_->seal(output_)) socket_.write_some(asio::buffer(output_), ignored);
-    output_.clear();
+    socket_.write_some(asio::buffer(tls_->to_send()), ignored);
+    tls_->to_send().clear();
   }
   if (peer_ended_ || is_not_awaited()) return close();
   phase_ = Phase::kLingering;
@@ -442,9 +428,7 @@ void AcceptedConnection::finish_begun() {
   assert(group_.stopping);
   run([&] {
     output_.clear();
-    if (tls_ && !waiting_.empty()) tls_->abandon();
-    waiting_.clear();
-    waiting_bytes_ = 0;
+    if (tls_) tls_->abandon();
     if (phase_ == Phase::kOpen) phase_ = Phase::kClosing;
     held_ = false;
     end_step_soon();

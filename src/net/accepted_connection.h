@@ -139,7 +139,6 @@ class AcceptedConnection final : public std::enable_shared_from_this<AcceptedCon
   // The ends of steps.
   void send_output();
   std::size_t max_pending_bytes() const;
-  void add_waiting(std::string_view output);
   void go_on();
   void bound_memory();
   std::size_t held_bytes();
@@ -159,7 +158,10 @@ class AcceptedConnection final : public std::enable_shared_from_this<AcceptedCon
   void ignore_input();
   /// Where the socket's bytes go.
   InputBuffer& received() { return tls_ ? tls_->received() : input_; }
-  std::size_t pending_bytes() const { return sending_.size() - sent_ + waiting_bytes_; }
+  /// What is given to the socket next.
+  std::string& to_send() { return tls_ ? tls_->to_send() : output_; }
+  /// Of a write under way, and what is to be sent after it.
+  std::size_t pending_bytes() { return sending_.size() - sent_ + to_send().size(); }
 
   ConnectionGroup& group_;
   const std::shared_ptr<const Service> service_;
@@ -175,12 +177,10 @@ class AcceptedConnection final : public std::enable_shared_from_this<AcceptedCon
   std::optional<TlsSession> tls_;           // If the service speaks TLS.
   std::unique_ptr<StreamHandler> handler_;  // Null until the peers have agreed on TLS.
   InputBuffer input_;                       // For the handler.
-  std::string output_;   // Replies of this step, not given to TLS or the socket yet.
-  std::string sending_;  // Given to the write under way, from sent_ on.
+  std::string output_;                      // Replies, not given to TLS or the socket yet.
+  std::string sending_;                     // Given to the write under way, from sent_ on.
   std::size_t sent_ = 0;
-  std::vector<std::string> waiting_;  // To be sent after sending_: pieces of a few replies each.
-  std::size_t waiting_bytes_ = 0;     // Of all pieces.
-  std::size_t counted_bytes_ = 0;     // In ClientMemory, of all that is held.
+  std::size_t counted_bytes_ = 0;            // In ClientMemory, of all that is held.
   std::size_t last_bytes_ = kLastReadBytes;  // What may still be read while the server stops.
   std::shared_ptr<void> leaving_;            // Set: close after the next reply. See leave().
   Phase phase_ = Phase::kOpen;

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -15,6 +16,13 @@ namespace sluice {
 
 /// The most that an idle connection keeps for its input, and for its output.
 inline constexpr std::size_t kIdleBufferBytes = 16 * 1024;
+
+/// Empties the output. What one long reply needed is not kept for as long as the connection is
+/// open.
+inline void clear_output(std::string& output) {
+  output.clear();
+  if (output.capacity() > kIdleBufferBytes) std::string().swap(output);
+}
 
 /// Bytes that were read from a connection and not consumed yet.
 class InputBuffer {

@@ -167,18 +167,14 @@ bool TlsSession::has_part() const {
   return !has_ended_ && (reads_body || ::SSL_has_pending(ssl_.get()) == 1);
 }
 
-bool TlsSession::seal(std::string& output) {
-  if (!output.empty()) {
-    std::size_t bytes = 0;
-    ::ERR_clear_error();
-    if (has_failed_ || ::SSL_write_ex(ssl_.get(), output.data(), output.size(), &bytes) != 1) {
-      return false;
-    }
-    output.clear();
+bool TlsSession::seal(std::string& text) {
+  if (text.empty()) return true;
+  std::size_t bytes = 0;
+  ::ERR_clear_error();
+  if (has_failed_ || ::SSL_write_ex(ssl_.get(), text.data(), text.size(), &bytes) != 1) {
+    return false;
   }
-  output.swap(to_send_);
-  // Empty now; what one long reply needed is not kept for as long as the connection is open.
-  if (to_send_.capacity() > kIdleBufferBytes) std::string().swap(to_send_);
+  clear_output(text);
   return true;
 }
 

@@ -81,13 +81,18 @@ class TlsSession final {
   /// encrypted any more.
   bool has_failed() const { return has_failed_; }
 
-  /// Replaces the text in `output` by the bytes to send: all that TLS has to send, and the text
-  /// encrypted. False if it cannot be encrypted.
-  bool seal(std::string& output);
-  /// Tells the peer that no more text will follow, with the next seal().
+  /// Encrypts `text`, and empties it. False if it cannot be encrypted.
+  bool seal(std::string& text);
+  /// The bytes to send: all that was encrypted, and what TLS itself has to say. The caller takes
+  /// them from there.
+  std::string& to_send() { return to_send_; }
+  /// Tells the peer that no more text will follow.
   void end();
-  /// The caller will not send all output of seal(), so the peer could not decrypt later output.
-  void abandon() { has_failed_ = true; }
+  /// Drops the bytes to send. The peer could not decrypt later ones: none are made from now on.
+  void abandon() {
+    has_failed_ = has_failed_ || !to_send_.empty();
+    to_send_.clear();
+  }
 
  private:
   struct Callbacks;
