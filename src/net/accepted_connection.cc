@@ -159,6 +159,7 @@ void AcceptedConnection::on_written(const error_code& error, std::size_t bytes) 
   }
   if (held_ && pending_bytes() <= max_pending_bytes() / 2) {
     held_ = false;
+    await_input(has_part_, true);  // It reads only from now on.
     answer();
   }
   end_step_soon();

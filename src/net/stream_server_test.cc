@@ -52,6 +52,22 @@ TEST_F(StreamServerTest, TellsWhatAPeerDidNotDo) {
                                           testing::Pair(ConnectionEvent::kUnread, 1)));
 }
 
+// The server has not read for longer than that, since too much output was pending.
+TEST_F(StreamServerTest, TheTimeForTheRestOfARequestBeginsWhenTheServerReadsAgain) {
+  Service service = line_service();
+  service.timeouts.request = milliseconds(500);
+  serve(service, {.limits = {.max_pending_bytes = 100'000, .sweep_interval = milliseconds(5)}});
+  Client slow(address(), 4096);
+  ASSERT_TRUE(slow.send("big 20000000\npart"));
+  ASSERT_EQ(slow.read(1), "x");
+  Client late(address());
+  ASSERT_TRUE(late.send("part"));
+  ASSERT_EQ(late.read_all(), "too slow\n");
+  EXPECT_EQ(slow.read(20'000'000 - 1).size(), 20'000'000U - 1);
+  ASSERT_TRUE(slow.send("\n"));
+  EXPECT_EQ(slow.line(), "part\n");
+}
+
 /// Lines as LineHandler; the line "login" says who the peer is, until the line "logout".
 class LoginHandler final : public LineHandler {
  public:
