@@ -178,6 +178,7 @@ void AcceptedConnection::answer() {
   const auto turn_end = SteadyTimer::clock_type::now() + kTurn;
   bool more = true;
   bool has_written = std::exchange(wrote_, false);
+  was_cut_ = false;
   StreamHandler::Progress progress;
   while (more && !held_) {
     const std::size_t before = output_.size();
@@ -194,7 +195,7 @@ void AcceptedConnection::answer() {
     }
     if (output_.size() >= kSendBytes) send_output();
     if (more && SteadyTimer::clock_type::now() >= turn_end) {
-      awaits_wake_ = true;
+      awaits_wake_ = was_cut_ = true;
       wrote_ = has_written;
       go_on_after_others();
       break;
@@ -357,7 +358,8 @@ void AcceptedConnection::bound_memory() {
   const bool has_room = group_.memory.update(counted_bytes_, held_bytes());
   if (has_room || counted_.is_reserve || phase_ != Phase::kOpen) return;
   service_->on_event(ConnectionEvent::kNoMemory);
-  const bool owes_reply = awaits_wake_ || pending_bytes() != 0;
+  const bool awaits_store = awaits_wake_ && !was_cut_;
+  const bool owes_reply = awaits_store || pending_bytes() != 0;
   if (handler_ == nullptr || owes_reply) return close();
   handler_->on_end(StreamHandler::EndReason::kNoMemory, output_);
   handler_.reset();

@@ -189,6 +189,7 @@ class AcceptedConnection final : public std::enable_shared_from_this<AcceptedCon
   bool reading_ = false;   // A read is under way.
   // Nothing is answered before on_wake(): the handler waits for a store, or its turn was cut short.
   bool awaits_wake_ = false;
+  bool was_cut_ = false;        // The latter.
   bool wrote_ = false;          // A turn that was cut short has written.
   bool held_ = false;           // Too much output is pending: input_ is not answered meanwhile.
   bool peer_ended_ = false;     // The peer has ended its side.

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <deque>
 #include <memory>
 #include <string>
@@ -13,14 +14,21 @@
 namespace sluice {
 namespace {
 
-/// Lines as LineHandler; after "hold N" the handler holds N bytes, after "wait" it waits until
-/// another connection sends "wake".
+/// Lines as LineHandler; after "hold N" the handler holds N bytes, as it does after "work N", which
+/// it never has done; after "wait" it waits until another connection sends "wake".
 class HoldingHandler final : public LineHandler {
  public:
   HoldingHandler(Wake wake, Wake& of_waiting) : wake_(std::move(wake)), of_waiting_(of_waiting) {}
 
   Progress on_data(std::string_view input, std::string& output) override {
     if (input.starts_with("hold ")) held_ = std::stoul(std::string(input.substr(5)));
+    if (input.starts_with("work ")) {
+      held_ = std::stoul(std::string(input.substr(5)));
+      const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(2);
+      while (std::chrono::steady_clock::now() < end) {  // Longer than a turn.
+      }
+      return {.next = Next::kMore};
+    }
     if (input.starts_with("wake\n")) of_waiting_();
     if (input.starts_with("wait\n")) {
       of_waiting_ = wake_;
@@ -100,6 +108,14 @@ TEST_F(ClientMemoryTest, ServesPipelinesOfShortRequestsWhileThereIsNoRoom) {
   for (int i = 0; i < 100; ++i) ASSERT_TRUE(other.echoes("served meanwhile\n"));
   ASSERT_TRUE(other.echoes("wake\n"));
   EXPECT_EQ(client.read(4), "end\n");
+}
+
+// Its turn has been cut short: it owes no reply that another could precede.
+TEST_F(ClientMemoryTest, TellsAConnectionThatHasMoreToDo) {
+  server_->start();
+  Client client(address());
+  ASSERT_TRUE(client.send("work " + std::to_string(kMostHeld / 4) + "\n"));
+  EXPECT_EQ(client.read_all(), "no memory\n");
 }
 
 // What has been made is not sent first: then it would have to be kept for as long.
