@@ -3,38 +3,29 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "check.h"
 #include "net/stream_handler.h"
+#include "testing/handler_connection.h"
 
 namespace sluice {
 
 /// What a client at the address `peer` receives for these bytes from a new handler, which gets them
-/// in pieces of this size. Each piece is read from memory of exactly its size, so that the address
-/// sanitizer reports a read beyond it. Checks that the handler consumes no more than it was given,
-/// and leaves less than `max_input_bytes`, wherever the input is cut.
+/// in pieces of this size. Checks that the handler consumes no more than it was given, and leaves
+/// less than `max_input_bytes`, wherever the input is cut.
 inline std::string replies_to(std::string_view bytes, std::size_t piece_bytes,
                               const MakeHandler& make, std::string peer = "127.0.0.1",
                               std::size_t max_input_bytes = kMaxInputBytes) {
-  const auto handler = make({.wake = [] {}, .peer = std::move(peer)});
+  HandlerConnection connection(make({.wake = [] {}, .peer = std::move(peer)}));
   std::string output;
-  std::string pending;
-  StreamHandler::Progress progress;
-  for (std::size_t at = 0; at < bytes.size() && progress.next != StreamHandler::Next::kClose;
+  for (std::size_t at = 0;
+       at < bytes.size() && connection.progress.next != StreamHandler::Next::kClose;
        at += piece_bytes) {
-    pending += bytes.substr(at, piece_bytes);
-    do {
-      const auto input = std::make_unique<char[]>(pending.size());
-      pending.copy(input.get(), pending.size());
-      progress = handler->on_data({input.get(), pending.size()}, output);
-      check(progress.consumed <= pending.size());
-      pending.erase(0, progress.consumed);
-    } while (progress.next == StreamHandler::Next::kMore);
-    check(pending.size() < max_input_bytes);
+    output += connection.send(bytes.substr(at, piece_bytes));
+    check(connection.unread_bytes() < max_input_bytes);
   }
   return output;
 }
