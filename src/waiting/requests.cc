@@ -102,7 +102,8 @@ void reclaim_unanswered(AcquireRequest& request, AcquireOutcome& outcome,
   if (!request.is_for_permit() || !may_be_executed(outcome.decision)) return;
   outcome.decision.taken = 0;  // The mark is for this function, not for the waiting caller.
   const AcquireClaim& claim = request.claim();
-  reclaim(claim.binding, outcome.bound(), claim.key, request.permit, std::move(timer));
+  reclaim(claim.binding->store(), {claim.binding, &outcome.bound()}, claim.key, request.permit,
+          std::move(timer));
   request.permit = new_permit_id();  // The outcome keeps the former id.
 }
 

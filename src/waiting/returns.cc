@@ -80,10 +80,12 @@ UnderWay& under_way() {
 /// thread.
 class SentReturn : public std::enable_shared_from_this<SentReturn> {
  public:
-  SentReturn(std::shared_ptr<const LimitBinding> binding, const Request& request,
-             std::shared_ptr<TimerQueue> timer, Returned then)
+  /// `limit` keeps the request's limit and space.
+  SentReturn(std::shared_ptr<Store> store, std::shared_ptr<const void> limit,
+             const Request& request, std::shared_ptr<TimerQueue> timer, Returned then)
       : timer_(std::move(timer)),
-        binding_(std::move(binding)),
+        store_(std::move(store)),
+        limit_(std::move(limit)),
         key_(request.key),
         request_(request),
         then_(std::move(then)) {
@@ -95,7 +97,7 @@ class SentReturn : public std::enable_shared_from_this<SentReturn> {
 
   void submit() {
     under_way_.begin();
-    ask_on_timer(binding_->store(), request_, timer_,
+    ask_on_timer(store_, request_, timer_,
                  [self = shared_from_this()](const Decision& answer) { self->settle(answer); });
   }
 
@@ -110,27 +112,31 @@ class SentReturn : public std::enable_shared_from_this<SentReturn> {
     }
     // First: the caller may destroy the store when it is told, and the process may end when none is
     // under way.
-    binding_.reset();
+    limit_.reset();
+    store_.reset();
     under_way_.end();
     if (const Returned then = std::exchange(then_, nullptr)) then(answer);
   }
 
-  // Meanwhile it holds only a weak reference, so that the store may be destroyed.
+  // Meanwhile it holds only weak references, so that the store may be destroyed.
   void ask_again() {
     if (!place_) place_ = under_way_.take_place();
     if (!place_) return;
-    const std::weak_ptr<const LimitBinding> binding = std::exchange(binding_, nullptr);
-    timer_->at(timer_->after(pause_), [self = shared_from_this(), binding] {
-      self->binding_ = binding.lock();
-      if (self->binding_) self->submit();
+    const std::weak_ptr<const void> limit = std::exchange(limit_, nullptr);
+    const std::weak_ptr<Store> store = std::exchange(store_, nullptr);
+    timer_->at(timer_->after(pause_), [self = shared_from_this(), limit, store] {
+      self->limit_ = limit.lock();
+      self->store_ = store.lock();
+      if (self->limit_ && self->store_) self->submit();
     });
     pause_ = std::min<std::chrono::nanoseconds>(kMostReclaimPause, 2 * pause_);
   }
 
   UnderWay& under_way_ = under_way();
   const std::shared_ptr<TimerQueue> timer_;
-  // Keeps the store and the request's limit. Null during a pause before the release is sent again.
-  std::shared_ptr<const LimitBinding> binding_;
+  // Null during a pause before the release is sent again.
+  std::shared_ptr<Store> store_;
+  std::shared_ptr<const void> limit_;
   const std::string key_;
   Request request_;
   Returned then_;
@@ -146,7 +152,9 @@ void return_later(const std::shared_ptr<const LimitBinding>& binding, const Requ
   if (binding->store()->answers_later()) {
     if (!timer) timer = TimerThread::shared_or_null();
     if (timer) {
-      return std::make_shared<SentReturn>(binding, request, timer, std::move(then))->submit();
+      return std::make_shared<SentReturn>(binding->store(), binding, request, timer,
+                                          std::move(then))
+          ->submit();
     }
   }
   const Decision answer = return_and_wait(*binding->store(), request);
@@ -161,14 +169,14 @@ Decision return_and_wait(Store& store, const Request& request) {
   }
 }
 
-void reclaim(const std::shared_ptr<const LimitBinding>& binding, const BoundLimit& bound,
+void reclaim(const std::shared_ptr<Store>& store, const std::shared_ptr<const BoundLimit>& bound,
              std::string_view key, PermitId permit, std::shared_ptr<TimerQueue> timer) {
-  Request request = bound.request(key);
+  Request request = bound->request(key);
   request.operation = Operation::kRelease;
   request.permit = permit;
   request.is_reclaim = true;
   if (!timer) timer = TimerThread::shared_or_null();
-  if (timer) std::make_shared<SentReturn>(binding, request, timer, nullptr)->submit();
+  if (timer) std::make_shared<SentReturn>(store, bound, request, timer, nullptr)->submit();
 }
 
 }  // namespace sluice

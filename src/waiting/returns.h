@@ -35,13 +35,14 @@ Decision return_and_wait(Store& store, const Request& request);
 /// Releases a permit that the store may have granted without an answer (kTakenUnknown): a store
 /// that was only late would count it for a whole lease. If the store does not answer the release
 /// either, it is sent again, after pauses that grow to a second, until the lease would have ended.
-/// It is not sent again once the binding is gone, as when a limiter is destroyed.
+/// It is not sent again once the caller has let go of the store or of `bound`, as when a limiter is
+/// destroyed.
 ///
 /// Never waits: without a timer thread, nothing is sent. Does not wake waiting callers: they would
 /// ask at once a store that perhaps still does not answer, and leave further permits to reclaim. A
 /// process sends at most kMostReclaimed such releases again; a permit beyond that counts until its
 /// lease ends. A child of fork() starts its own count.
-void reclaim(const std::shared_ptr<const LimitBinding>& binding, const BoundLimit& bound,
+void reclaim(const std::shared_ptr<Store>& store, const std::shared_ptr<const BoundLimit>& bound,
              std::string_view key, PermitId permit, std::shared_ptr<TimerQueue> timer = nullptr);
 
 inline constexpr std::size_t kMostReclaimed = 1'000;

@@ -65,7 +65,7 @@ TEST_F(ReturnsTest, ARefundIsSentOnce) {
 /// A permit that the store may have given.
 class ReclaimTest : public ReturnsTest {
  protected:
-  void reclaim() { sluice::reclaim(binding_, binding_->bound(), "k", 7, timer_); }
+  void reclaim() { sluice::reclaim(store_, {binding_, &binding_->bound()}, "k", 7, timer_); }
 
   void reclaim_too_many() {
     for (std::size_t i = 0; i <= kMostReclaimed; ++i) reclaim();
