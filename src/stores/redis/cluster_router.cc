@@ -22,6 +22,7 @@ constexpr std::chrono::milliseconds kMostPause{500};
 constexpr std::chrono::milliseconds kKeep{1'000};
 // As many as the specification of Redis Cluster allows.
 constexpr std::size_t kMaxNodes = 1'000;
+constexpr std::string_view kTooManyNodes = "the cluster has named more than 1000 nodes";
 
 class ClusterRouter final : public RedisRouter {
  public:
@@ -41,15 +42,12 @@ class ClusterRouter final : public RedisRouter {
 
   Route find(std::uint16_t slot) override {
     if (slots_[slot] != nullptr) return {.connection = &slots_[slot]->connection(slot)};
-    if (known_) return {.error = "no node of the cluster serves the key's slot"};
-    const auto is_broken = [](auto& entry) { return entry.second.is_broken(); };
-    if (!is_refused_ && !std::ranges::all_of(nodes_, is_broken)) return {};
-    return {.error = error_};
+    return known_ ? Route{.error = "no node of the cluster serves the key's slot"} : unknown();
   }
 
   Route redirect(const ServerError& error, const Connection& from) override {
     ClusterNode* const node = node_at(from.endpoint(), error.host, error.port);
-    if (node == nullptr) return {.error = error_};
+    if (node == nullptr) return {.error = kTooManyNodes};
     if (!has_slot(node)) keep(*node);
     return {.connection = &node->connection(error.slot)};
   }
@@ -72,11 +70,11 @@ class ClusterRouter final : public RedisRouter {
   }
 
   void on_down(Connection& connection, std::string_view why) override {
-    error_ = why;
     map_is_stale_ = true;
     // Once an attempt to reach it has failed, another node may have taken its place.
     if (connection.is_broken()) ask_soon();
-    if (!known_) route_again({});
+    const auto is_broken = [](auto& entry) { return entry.second.is_broken(); };
+    if (!known_ && std::ranges::all_of(nodes_, is_broken)) no_routes(std::string(why));
   }
 
   std::vector<Connection*> servers() override {
@@ -93,7 +91,6 @@ class ClusterRouter final : public RedisRouter {
     bool has_broken() { return std::ranges::any_of(connections(), &Connection::is_broken); }
 
     Clock::time_point kept_until = Clock::time_point::max();
-    bool has_refused = false;  // It has answered, and not with a map, before there was one.
   };
 
   bool has_slot(const Node* node) const { return std::ranges::find(slots_, node) != slots_.end(); }
@@ -111,11 +108,7 @@ class ClusterRouter final : public RedisRouter {
     endpoint.port = port;
     const auto found = nodes_.find(endpoint.text());
     if (found != nodes_.end()) return &found->second;
-    if (nodes_.size() >= kMaxNodes) {
-      error_ = "the cluster has named more than " + std::to_string(kMaxNodes) + " nodes";
-      return nullptr;
-    }
-    return &add(endpoint);
+    return nodes_.size() < kMaxNodes ? &add(endpoint) : nullptr;
   }
 
   // Keeps a node without a slot until requests that were sent there are answered or given up.
@@ -139,12 +132,8 @@ class ClusterRouter final : public RedisRouter {
 
   // Asks one node after the other, in the order of nodes_.
   void ask_next() {
-    auto up = known_ ? std::vector<Connection*>() : without_refusal();
-    if (up.empty()) {
-      for (Connection* connection : servers()) {
-        if (connection->is_up()) up.push_back(connection);
-      }
-    }
+    std::vector<Connection*> up = servers();
+    std::erase_if(up, [](const Connection* one) { return !one->is_up(); });
     const auto name = [](const Connection* one) { return one->endpoint().text(); };
     const auto next = std::ranges::find_if(up, [&](auto* one) { return name(one) > asked_; });
     if (!up.empty()) return ask(next != up.end() ? **next : *up.front());
@@ -162,12 +151,12 @@ class ClusterRouter final : public RedisRouter {
           // nodes stays.
           if (ranges && !ranges->empty()) {
             apply(*ranges, connection.endpoint());
-          } else if (reply != nullptr) {
+          } else if (reply != nullptr && !known_) {
             if (!reply->is_error()) {
-              refuse(connection, connection.name() + (ranges ? " knows no slots of a cluster"
-                                                             : " has told no map of a cluster"));
+              no_routes(connection.name() + (ranges ? " knows no slots of a cluster"
+                                                    : " has told no map of a cluster"));
             } else if (read_server_error(reply->text).kind != ServerError::Kind::kBusy) {
-              refuse(connection, refusal(connection, "node of a cluster", reply->text));
+              no_routes(refusal(connection, "node of a cluster", reply->text));
             }
           }
           if (map_is_stale_) {
@@ -182,28 +171,6 @@ class ClusterRouter final : public RedisRouter {
     connection.flush();
   }
 
-  // The nodes that are up and have not refused a map.
-  std::vector<Connection*> without_refusal() {
-    std::vector<Connection*> left;
-    for (auto& [name, node] : nodes_) {
-      if (node.connection().is_up() && !node.has_refused) left.push_back(&node.connection());
-    }
-    return left;
-  }
-
-  // Once all nodes that are up have refused a map, no request waits for one.
-  void refuse(const Connection& connection, std::string error) {
-    if (known_) return;
-    error_ = std::move(error);
-    for (auto& [name, node] : nodes_) {
-      if (&node.connection() == &connection) node.has_refused = true;
-    }
-    if (!without_refusal().empty()) return;
-    is_refused_ = true;
-    worker_.monitor().set_obstacle(error_);
-    route_again({});
-  }
-
   void apply(const std::vector<SlotRange>& ranges, const Endpoint& asked) {
     const auto before = std::exchange(slots_, std::vector<ClusterNode*>(kSlots));
     for (const SlotRange& range : ranges) {
@@ -213,7 +180,6 @@ class ClusterRouter final : public RedisRouter {
       for (std::size_t slot = range.first; slot <= range.last; ++slot) slots_[slot] = node;
     }
     known_ = true;
-    worker_.monitor().set_obstacle({});
     map_is_stale_ = has_slot(nullptr);
     // Requests that wait for nodes without a slot are routed again.
     RequestList waiting;
@@ -226,7 +192,7 @@ class ClusterRouter final : public RedisRouter {
       if (node.kept_until == Clock::time_point::max()) keep(node);
     }
     if (slots_ != before || !map_is_stale_) pauses_.reset();
-    route_again(std::move(waiting));
+    routes_known(std::move(waiting));
   }
 
   const Clock::duration keep_ = std::max<Clock::duration>(options_.deadline, kKeep);
@@ -234,14 +200,12 @@ class ClusterRouter final : public RedisRouter {
   std::vector<ClusterNode*> slots_;
   IoTimer drop_;              // When the next node without a slot is to go.
   bool known_ = false;        // The map has been read once.
-  bool is_refused_ = false;   // All nodes have answered, and not with a map.
   bool map_is_stale_ = true;  // It should be read again.
   bool asking_ = false;
   Clock::time_point asked_at_;
   IoTimer ask_;                              // When to ask for the map, while it is stale.
   Backoff pauses_{kLeastPause, kMostPause};  // Between two questions for it.
   std::string asked_;                        // The address of the last that was asked.
-  std::string error_ = "no node of the cluster has answered yet";
 };
 
 }  // namespace

@@ -268,10 +268,14 @@ TEST(RedisStore, AMapOfAClusterIsAskedOfTheNextNodeIfOneHasNone) {
   servers::await("both to be connected",
                  [&] { return health_of(limited).state == StoreHealth::State::kUp; });
   first.send("*0\r\n");
+  EXPECT_THAT(pending.get().error, HasSubstr(" knows no slots of a cluster"));
   EXPECT_EQ(read_command(second).front(), "CLUSTER");
   second.send(map_of(server));
+  servers::await("the map to be known",
+                 [&] { return health_of(limited).state == StoreHealth::State::kUp; });
+  auto next = limited.submit("k");
   second.send(admission_of(read_command(second), kHourNs));
-  EXPECT_EQ(pending.get().error, "");
+  EXPECT_EQ(next.get().error, "");
 }
 
 // The one that was asked first is the first in their order, too.

@@ -48,7 +48,15 @@ std::string RedisRouter::refusal(const Connection& server, const std::string& ki
          "): the URL of a single server is redis://";
 }
 
-void RedisRouter::route_again(RequestList again) {
+void RedisRouter::no_routes(std::string why) {
+  no_routes_ = std::move(why);
+  worker_.monitor().set_obstacle(no_routes_);
+  take_all(waiting_);
+}
+
+void RedisRouter::routes_known(RequestList again) {
+  no_routes_.clear();
+  worker_.monitor().set_obstacle({});
   waiting_.append(again);
   take_all(waiting_);
   flush();

@@ -64,9 +64,14 @@ class RedisRouter : public Router, public ConnectionListener {
   static std::string refusal(const Connection& server, const std::string& kind,
                              std::string_view said);
 
+  /// Called by the derived class when no server can be found out, for this reason: requests fail
+  /// with it, and wait no longer, until routes_known() is called.
+  void no_routes(std::string why);
   /// Called by the derived class when routes have become known, with requests that must be routed
   /// again, none of which was sent. Also routes those that have waited.
-  void route_again(RequestList again);
+  void routes_known(RequestList again);
+  /// What find() returns as long as no routes are known.
+  Route unknown() const { return {.error = no_routes_}; }
 
   const RedisOptions& options_;
   RemoteWorker& worker_;
@@ -79,6 +84,7 @@ class RedisRouter : public Router, public ConnectionListener {
 
   std::vector<Connection*> touched_;  // They were given requests since the last flush().
   RequestList waiting_;               // They wait until it is known which server has their key.
+  std::string no_routes_;             // Why they fail instead; empty: they wait.
   bool was_connected_ = false;
 };
 

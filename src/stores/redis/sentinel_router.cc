@@ -43,16 +43,14 @@ class SentinelRouter final : public RedisRouter {
   }
 
   Route find(std::uint16_t slot) override {
-    if (primary_) return {.connection = &primary_->connection(slot)};
-    if (!is_hopeless()) return {};
-    return {.error = sentinel_error_};
+    return primary_ ? Route{.connection = &primary_->connection(slot)} : unknown();
   }
 
   void on_up(Connection& connection) override {
     if (primary_ && primary_->has(connection)) {
       RedisRouter::on_up(connection);
       trying_ = false;
-      return worker_.monitor().set_obstacle({});
+      return;
     }
     if (primary_is_up()) return;
     ask(sentinel_of(connection));
@@ -61,7 +59,9 @@ class SentinelRouter final : public RedisRouter {
   void on_down(Connection& connection, std::string_view why) override {
     if (!primary_ || !primary_->has(connection)) {
       sentinel_of(connection).named.clear();
-      return set_error(std::string(why));
+      const auto is_broken = [](const Sentinel& one) { return one.connection->is_broken(); };
+      if (!primary_ && std::ranges::all_of(sentinels_, is_broken)) no_routes(std::string(why));
+      return;
     }
     trying_ = false;
     ping_primary();
@@ -80,30 +80,17 @@ class SentinelRouter final : public RedisRouter {
   struct Sentinel {
     std::unique_ptr<Connection> connection;
     std::string named = {};  // The address that it names; empty if it does not, or is not there.
-    bool is_none = false;    // It has said that it is no sentinel, or has not told such a primary.
   };
-
-  // No primary can be found out now.
-  bool is_hopeless() const {
-    return std::ranges::all_of(
-        sentinels_, [](const Sentinel& one) { return one.is_none || one.connection->is_broken(); });
-  }
 
   Sentinel& sentinel_of(const Connection& connection) {
     return *std::ranges::find_if(
         sentinels_, [&](const Sentinel& one) { return one.connection.get() == &connection; });
   }
 
-  void set_none(Sentinel& sentinel, std::string error) {
-    sentinel.is_none = true;
+  // It has said that it is no sentinel, or has not told such a primary.
+  void set_none(Sentinel& sentinel, std::string why) {
     sentinel.named.clear();
-    set_error(std::move(error));
-  }
-
-  void set_error(std::string error) {
-    sentinel_error_ = std::move(error);
-    if (!primary_ && is_hopeless()) worker_.monitor().set_obstacle(sentinel_error_);
-    route_again({});
+    if (!primary_) no_routes(std::move(why));
   }
 
   // It serves as long as one of its connections does.
@@ -134,7 +121,7 @@ class SentinelRouter final : public RedisRouter {
     sentinel.connection->add_control(
         command_of({"SENTINEL", "get-master-addr-by-name", options_.primary_name}),
         [this, &sentinel](const Reply* reply) {
-          if (reply == nullptr) return;  // on_down() sets the error.
+          if (reply == nullptr) return;
           if (!reply->is_error()) return on_answer(sentinel, *reply);
           set_none(sentinel, refusal(*sentinel.connection, "sentinel", reply->text));
         });
@@ -147,7 +134,6 @@ class SentinelRouter final : public RedisRouter {
       return set_none(sentinel, sentinel.connection->name() + " knows no primary '" +
                                     options_.primary_name + "'");
     }
-    sentinel.is_none = false;
     sentinel.named = address->text();
     if (primary_ && primary_->endpoint() == *address) return;
     // A primary that serves is left only if most sentinels say so: one of them may be cut off.
@@ -163,7 +149,7 @@ class SentinelRouter final : public RedisRouter {
     if (primary_) primary_->return_waiting(waiting);
     trying_ = true;
     primary_ = std::make_unique<Node>(options_, worker_, Purpose::kPrimary, address, *this);
-    route_again(std::move(waiting));
+    routes_known(std::move(waiting));
   }
 
   std::vector<Sentinel> sentinels_;
@@ -173,7 +159,6 @@ class SentinelRouter final : public RedisRouter {
   bool trying_ = false;
   Clock::time_point asked_at_;
   IoTimer watch_;  // When to ask all sentinels again.
-  std::string sentinel_error_ = "no sentinel has answered yet";
 };
 
 }  // namespace
