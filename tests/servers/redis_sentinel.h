@@ -47,7 +47,7 @@ class RedisSentinel {
 
   /// Orders a failover while the primary is still running, once the replica can be promoted.
   void begin_failover();
-  /// Returns once all sentinels name that port, and the server there is a primary.
+  /// Returns once named_primary() is that port, and the server there is a primary.
   void await_primary(std::uint16_t port) const;
 
  private:
