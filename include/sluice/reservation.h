@@ -53,9 +53,9 @@ class SLUICE_EXPORT Reservation {
   /// window is over, the bucket has refilled, or the keys have started fresh under a limit of
   /// set_limit(). (Of an `&`, each part gets back what it counts. Units that stop counting on the
   /// way to the store are returned.) Nor if this process has called reset() for the key since, even
-  /// if the call has not returned or has failed: the store may have forgotten them. Keys are known
-  /// by their hashes: if the process has reset 1,000 other keys since, of whatever limits, some
-  /// 0.02% of the reservations return none either; of 10,000, 2%; of 60,000, 36%.
+  /// if the call has not returned or has failed: the store may have forgotten them. (It remembers
+  /// 65,536 keys that it has reset or blocked, of all limits together. Then it forgets them, and
+  /// reservations of before return none.)
   void cancel();
 
   /// Settles the real cost, `actual` units (at least 0): refunds the rest, or charges the excess.

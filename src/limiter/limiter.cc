@@ -88,8 +88,7 @@ void KeyedLimiter::reset(std::string_view key) {
 void KeyedLimiter::set_limit(Limit limit) {
   core_->binding()->set_limit(std::move(limit));
   // Those that wait ask again by the new limit.
-  core_->queues().callers().wake_all(*core_->binding());
-  core_->queues().limit_replaced();
+  core_->queues().callers().limit_replaced();
 }
 
 const Limit& KeyedLimiter::limit() const {

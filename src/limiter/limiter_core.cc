@@ -67,10 +67,10 @@ void wake(WaitQueues& queues, const Request& request, std::uint64_t begun, const
     Decision denial = answer;
     denial.allowed = false;
     denial.retry_after = std::chrono::nanoseconds(request.duration_ns);
-    return queues.blocked(request.key, denial);
+    return queues.callers().wake(request.key, Waking::kBlocked, denial);
   }
   if (request.operation == Operation::kReset && answer.source == Source::kStore) {
-    queues.callers().wake(request.key, Waking::kAskAgain, {}, begun);
+    queues.callers().wake(request.key, Waking::kReset, {}, begun);
   }
   queues.released(request.key);
 }

@@ -171,7 +171,7 @@ TEST_F(ReservedUnitsTest, TooLateAnAnswerIsNoneToWhatIsReservedAnew) {
   ASSERT_EQ(store_->pending(), 1U);
   store_->on_the_way = [this] {
     do_elsewhere(Operation::kCharge, 99);
-    limiter_->set_limit(*limit_);
+    limiter_->set_limit(Limit("token_bucket 1/10s burst=8", "limit"));
     timer_->run();
     answer();
     ASSERT_EQ(store_->asked.back().operation, Operation::kTake);
@@ -183,10 +183,21 @@ TEST_F(ReservedUnitsTest, TooLateAnAnswerIsNoneToWhatIsReservedAnew) {
   answer();
 }
 
+TEST_F(ReservedUnitsTest, AreKeptWhenTheLimitOfOthersIsReplaced) {
+  use("token_bucket 1/10s burst=9", 9);
+  come(4);
+  Limiter(store_, *limit_).set_limit(Limit("token_bucket 1/10s burst=8", "limit"));
+  limiter_->set_limit(*limit_);  // The same.
+  timer_->run();
+  EXPECT_EQ(store_->pending(), 0U);
+}
+
 TEST_F(ReservedUnitsTest, ACallerThatIsStoppedWhileTheyAreReturnedAsksForNone) {
   use("token_bucket 1/10s burst=9", 9);
   come(4);
-  for (int i = 0; i < 2; ++i) limiter_->set_limit(*limit_);
+  for (const char* burst : {"8", "7"}) {
+    limiter_->set_limit(Limit(std::string("token_bucket 1/10s burst=") + burst, "limit"));
+  }
   timer_->run();
   ASSERT_EQ(store_->asked.back().operation, Operation::kRefund);
   stop_.request_stop();

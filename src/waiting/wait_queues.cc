@@ -81,13 +81,12 @@ class WaitQueues::Waiter : public std::enable_shared_from_this<Waiter> {
     for (std::size_t i = 0; i < request_.claims.size(); ++i) {
       const AcquireClaim& claim = request_.claims[i];
       if (claim.cost == 0) continue;  // It wants nothing of that key.
-      const auto wake = [this, i](Waking why, nanoseconds lasts) {
-        timer_->post([weak = weak_from_this(), i, why, lasts] {
-          if (const auto waiter = weak.lock()) waiter->on_event(i, why, lasts);
+      const auto wake = [this, i](Waking why, const Decision& denial) {
+        timer_->post([weak = weak_from_this(), i, why, denial] {
+          if (const auto waiter = weak.lock()) waiter->on_event(i, why, denial);
         });
       };
-      callers_.emplace_back(queues_of(claim).callers(), claim.key, *claim.binding, since, wake, ask,
-                            timer_);
+      callers_.emplace_back(queues_of(claim).callers(), claim.key, since, false, wake, ask, timer_);
     }
   }
 
@@ -172,7 +171,7 @@ class WaitQueues::Waiter : public std::enable_shared_from_this<Waiter> {
   using StopCallback = std::stop_callback<std::function<void()>>;
 
   void stop_waiting();
-  void on_event(std::size_t claim, Waking why, nanoseconds lasts);
+  void on_event(std::size_t claim, Waking why, const Decision& denial);
 
   // Of what it has reserved:
 
@@ -299,12 +298,16 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
   /// How many callers have joined, or are about to. Guarded by WaitQueues::mutex_.
   std::size_t places = 0;
 
-  /// Adds a waiter, unless it is done already.
-  void join(const std::shared_ptr<Waiter>& waiter) {
+  /// Adds a waiter, unless it is done already. `since` is the value of WaitingCallers::wakings()
+  /// when it took a place.
+  void join(const std::shared_ptr<Waiter>& waiter, std::uint64_t since) {
     if (waiter->is_done()) return queues_.on_left(waiter->request().claim().key, *this);
     const TimePoint until = waiter->request().until;
     const bool is_first = waiters_.empty();
-    if (is_first) pauses_.granted(timer_->now());
+    if (is_first) {
+      pauses_.granted(timer_->now());
+      learn_of_events(waiter->request().claim().key, since);
+    }
     waiter->queue = shared_from_this();
     waiter->place = waiters_.insert(waiters_.end(), waiter);
     // The queue keeps the denial of its first caller. That of a later one may be for another cost
@@ -338,15 +341,6 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
     serve();
   }
 
-  /// The key was blocked: all that wait are denied.
-  void blocked(const Decision& block) {
-    while (!waiters_.empty()) {
-      const auto waiter = waiters_.front();
-      deny_blocked(waiter, waiter->request().waits_for, block);
-    }
-    serve();
-  }
-
   /// The key of one of the waiter's several claims was blocked: it is denied.
   void blocked(const std::shared_ptr<Waiter>& waiter, std::size_t claim, const Decision& block) {
     const auto self = shared_from_this();
@@ -365,15 +359,38 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
     }
   }
 
-  /// A limiter's limit was replaced: its callers go to the queue of the new one, in their order.
-  /// If the first asks, they go when it is answered. (The thread that replaces the limit may
-  /// overlook a queue whose only caller comes at that moment: that one goes when it is answered.)
-  void limit_replaced() {
-    is_replaced_ = true;
+ private:
+  // Before the first waiter asks: what happens to the key from now on, it learns, or the store
+  // says.
+  void learn_of_events(std::string_view key, std::uint64_t since) {
+    const auto wake = [timer = timer_, weak = weak_from_this()](Waking why,
+                                                                const Decision& denial) {
+      if (why == Waking::kReset) return;  // It is told of what that has returned.
+      timer->post([weak, why, denial] {
+        if (const auto queue = weak.lock()) queue->on_event(why, denial);
+      });
+    };
+    caller_.emplace(queues_.callers(), key, since, true, wake);
+  }
+
+  void on_event(Waking why, const Decision& denial) {
+    if (why == Waking::kBlocked) return deny_all(denial);
+    if (why == Waking::kReplaced) {
+      const auto stays = [this](const auto& waiter) { return waits_here(*waiter); };
+      if (std::ranges::all_of(waiters_, stays)) return;
+      is_replaced_ = true;
+    }
     released();
   }
 
- private:
+  void deny_all(const Decision& block) {
+    while (!waiters_.empty()) {
+      const auto waiter = waiters_.front();
+      deny_blocked(waiter, waiter->request().waits_for, block);
+    }
+    serve();
+  }
+
   // The timeout of a waiter is over. One that asks leaves with the answer, which comes within the
   // store's deadline.
   void expire(Waiter& waiter) {
@@ -443,7 +460,7 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
       return waiter->take(outcome);
     }
     if (!waits_here(*waiter)) {  // By its former limit: it asks under the new one.
-      is_replaced_ = true;       // limit_replaced() may be called later, or not at all.
+      is_replaced_ = true;       // The queue may learn of that later, or not at all.
       return;
     }
     const bool is_late = now >= request.until;
@@ -539,6 +556,7 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
     const auto self = std::move(waiter->queue);
     if (waiter->timeout) timer_->cancel(*std::exchange(waiter->timeout, std::nullopt));
     if (waiters_.empty()) {
+      caller_.reset();
       watch_.reset();
       is_reported_ = false;
     }
@@ -551,8 +569,11 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
   std::list<std::shared_ptr<Waiter>> waiters_;
   std::shared_ptr<Waiter> asking_;   // The first, or one that has left in the meantime.
   bool released_meanwhile_ = false;  // While it was asking.
-  bool is_replaced_ = false;         // A limit was replaced, and its callers are still here.
-  TimePoint next_ask_;               // When the first asks next, but for a backoff.
+  // A limit was replaced, and its callers are still here. They go to the queue of the new one, in
+  // their order; if the first asks, when it is answered.
+  bool is_replaced_ = false;
+  std::optional<WaitingCallers::Caller> caller_;  // While it has waiters.
+  TimePoint next_ask_;                            // When the first asks next, but for a backoff.
   std::optional<TimerQueue::Timer> ask_timer_;
   AskPauses pauses_;
   std::optional<LastDenial> denied_;  // The last denial of the first.
@@ -567,21 +588,20 @@ void WaitQueues::Waiter::stop_waiting() {
   is_reserved_ ? give_up(Ended::kStopped) : tell_denied(Ended::kStopped);
 }
 
-void WaitQueues::Waiter::on_event(std::size_t claim, Waking why, nanoseconds lasts) {
+void WaitQueues::Waiter::on_event(std::size_t claim, Waking why, const Decision& denial) {
   if (is_done() || callers_.empty()) return;  // It has left what it waited for.
+  const BoundLimit& present = request_.claims[claim].binding->bound();
+  const bool has_asked_by_it = !outcome_.claims.empty() && outcome_.claims[claim].bound == &present;
+  if (why == Waking::kReplaced && has_asked_by_it) return;  // The limit of others was replaced.
   const auto self = shared_from_this();
   if (is_reserved_) {
     if (why == Waking::kBlocked) request_.until = timer_->now();
     return begin_again();
   }
   if (!queue) {  // It is on its way to the queue of another claim.
-    return timer_->post([self, claim, why, lasts] { self->on_event(claim, why, lasts); });
+    return timer_->post([self, claim, why, denial] { self->on_event(claim, why, denial); });
   }
-  if (why != Waking::kBlocked) return queue->released();
-  const auto& parts = limit_of(request_.claims[claim]).definition().parts;
-  const nanoseconds known = std::max<nanoseconds>(lasts, kSoon);  // 0 is not known.
-  queue->blocked(self, claim,
-                 {.limit = numbers_of(parts[0]).quota, .retry_after = known, .reset_after = known});
+  why == Waking::kBlocked ? queue->blocked(self, claim, denial) : queue->released();
 }
 
 // REQUIRES: the lock is held.
@@ -654,7 +674,7 @@ void WaitQueues::join(const std::shared_ptr<Waiter>& waiter, const std::stop_tok
     waiter->stop_on(stop);
     // Of the events of one claim alone, its queue tells it.
     if (waiter->request().claims.size() > 1) waiter->learn_of_events(since);
-    queue->join(waiter);
+    queue->join(waiter, since);
   });
 }
 
@@ -716,31 +736,6 @@ void WaitQueues::return_granted(const AcquireRequest& request, const AcquireOutc
     return_later(back.claim.binding, settling(back, *back.granted.bound, 0), returned,
                  queues_of(back.claim).manual_timer_);
   }
-}
-
-// Runs this on the timer thread, for each queue of the key, or for all if it is null.
-template <class Task>
-void WaitQueues::post_to_queues(const std::string_view* key, const Task& task) {
-  if (waiting_.load(std::memory_order_acquire) == 0) return;
-  const std::lock_guard lock(mutex_);
-  const auto [first, last] =
-      key ? queues_.equal_range(*key) : std::pair(queues_.begin(), queues_.end());
-  for (auto entry = first; entry != last; ++entry) {
-    timer()->post([queue = entry->second, task] { task(*queue); });
-  }
-}
-
-void WaitQueues::released(std::string_view key) {
-  post_to_queues(&key, [](Queue& queue) { queue.released(); });
-}
-
-void WaitQueues::blocked(std::string_view key, const Decision& denial) {
-  post_to_queues(&key, [denial](Queue& queue) { queue.blocked(denial); });
-  callers_.wake(key, Waking::kBlocked, denial.retry_after);
-}
-
-void WaitQueues::limit_replaced() {
-  post_to_queues(nullptr, [](Queue& queue) { queue.limit_replaced(); });
 }
 
 void WaitQueues::acquire(AcquireRequest request, const std::stop_token& stop, const Done& done) {

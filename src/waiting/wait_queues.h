@@ -126,16 +126,12 @@ class WaitQueues final {
 
   /// Called when a permit or units of the key were returned, or the key was reset: the first caller
   /// of each of its queues asks again.
-  void released(std::string_view key);
-  /// Called when a limiter's limit was replaced: its callers go to the queues of the new one, and
-  /// the first caller of each queue asks again.
-  void limit_replaced();
-
-  /// Called when the key was blocked: the callers that wait for it are denied with this.
-  void blocked(std::string_view key, const Decision& denial);
+  void released(std::string_view key) const {
+    if (waiting() > 0) callers_.returned(key);
+  }
 
   ReleaseFairness& fairness() { return fairness_; }
-  /// The callers that wait in no queue, or in one with several claims.
+  /// The queues, and the callers that wait in no queue, or in one with several claims.
   WaitingCallers& callers() { return callers_; }
 
  private:
@@ -147,8 +143,6 @@ class WaitQueues final {
 
   Queues::iterator find_queue(std::string_view key, const Limit& limit);
   bool has_queue(std::string_view key, const Limit& limit);
-  template <class Task>
-  void post_to_queues(const std::string_view* key, const Task& task);
   static void join(const std::shared_ptr<Waiter>& waiter, const std::stop_token& stop);
   static std::shared_ptr<TimerQueue> timer_for(const AcquireRequest& request,
                                                const std::optional<AcquireOutcome>& asked,

@@ -447,22 +447,34 @@ TEST_F(WaitQueuesTest, ABlockOfAnotherClaimIsNotMissed) {
     WaitQueues::wait(std::move(request), std::nullopt, {},
                      [this](const AcquireOutcome& outcome) { outcomes_[1] = outcome; });
     if (waits) timer_->run();
-    other->queues()->blocked("other", {.retry_after = std::chrono::hours(9)});
+    other->queues()->callers().wake("other", Waking::kBlocked,
+                                    {.limit = 7, .retry_after = std::chrono::hours(9)});
     timer_->run();
     ASSERT_TRUE(outcomes_.contains(1));
     const Decision denied = outcomes_.extract(1).mapped().decision;
     EXPECT_EQ(denied.binding, 1);
     EXPECT_EQ(denied.limit, 7);
-    EXPECT_EQ(denied.retry_after, waits ? nanoseconds(std::chrono::hours(9)) : kSoon);
+    EXPECT_EQ(denied.retry_after, std::chrono::hours(9));
     EXPECT_EQ(queues_->waiting(), 0U);
   }
+}
+
+TEST_F(WaitQueuesTest, ABlockOnItsWayToItsQueueDeniesACaller) {
+  use_window();
+  WaitQueues::wait({{.binding = binding_, .key = "k"}, TimerQueue::kEndOfTime}, std::nullopt, {},
+                   [this](const AcquireOutcome& outcome) { outcomes_[1] = outcome; });
+  queues_->callers().wake("k", Waking::kBlocked, {.retry_after = std::chrono::hours(9)});
+  timer_->run();
+  ASSERT_TRUE(outcomes_.contains(1));
+  EXPECT_EQ(outcomes_[1].decision.retry_after, std::chrono::hours(9));
 }
 
 TEST_F(WaitQueuesTest, ABlockDeniesAllThatWaitAtOnce) {
   use_shared_permits();
   come();
   come({.timeout = seconds(1)});
-  queues_->blocked("k", {.limit = 1, .retry_after = std::chrono::hours(9)});
+  queues_->callers().wake("k", Waking::kBlocked,
+                          {.limit = 1, .retry_after = std::chrono::hours(9)});
   timer_->pass(seconds(1));
   ASSERT_THAT(denied_, ElementsAre(1, 2)) << "though the store has not answered the first";
   for (const int number : {1, 2}) {
@@ -476,7 +488,7 @@ TEST_F(WaitQueuesTest, ABlockDeniesAllThatWaitAtOnce) {
   store_->answers = ScriptedStore::Answers::kAtOnce;
   grant(false);
   come();
-  queues_->blocked("k", {.retry_after = seconds(1)});
+  queues_->callers().wake("k", Waking::kBlocked, {.retry_after = seconds(1)});
   timer_->run();
   EXPECT_EQ(outcomes_.at(3).decision.retry_after, retry_after_) << "it was denied for longer";
 }
@@ -634,7 +646,7 @@ class ReplacedLimitTest : public WaitQueuesTest {
   }
   void replace() {
     binding_->set_limit(Limit("concurrency 2 lease=60s", "limit"));
-    queues_->limit_replaced();
+    queues_->callers().limit_replaced();
     timer_->run();
   }
 
@@ -657,6 +669,14 @@ TEST_F(ReplacedLimitTest, ItsCallersWaitForTheNewOneInTheirOrder) {
   EXPECT_THAT(granted_, UnorderedElementsAre(1, 2, 3, 4));
   EXPECT_TRUE(std::ranges::find(granted_, 2) < std::ranges::find(granted_, 4));
   EXPECT_EQ(queues_->waiting(), 0U);
+}
+
+TEST_F(ReplacedLimitTest, CallersOfAnotherLimiterDoNotAsk) {
+  use_two_limiters();
+  come_to_the_kept();
+  asked();
+  replace();
+  EXPECT_THAT(asked(), IsEmpty());
 }
 
 TEST_F(ReplacedLimitTest, NoCallerOvertakesOneThatAsksMeanwhile) {
@@ -688,7 +708,7 @@ TEST_F(ReplacedLimitTest, NoCallerOvertakesOneThatIsAnsweredBeforeItsQueueIsTold
   binding_->set_limit(Limit("concurrency 2 lease=60s", "limit"));
   answer();
   EXPECT_THAT(asked(), ElementsAre(1, 1)) << "in the new queue";
-  queues_->limit_replaced();
+  queues_->callers().limit_replaced();
   timer_->run();
   grant(true);
   while (store_->pending() > 0) answer();

@@ -1,66 +1,84 @@
 #include "waiting/waiting_callers.h"
 
 #include <algorithm>
-#include <array>
+#include <functional>
+#include <unordered_map>
 #include <utility>
+
+#include "core/fork.h"
 
 namespace sluice {
 namespace {
 
-using Number = std::atomic<std::uint64_t>;
-
-/// Of the keys that share a place. Numbers of events, which only rise.
-struct Events {
-  Number last_reset{0};  // Of a reset that began, or ended.
-  Number last_wake{0};   // Of a call of wake(), times two; plus one if it told of a block.
+/// Of a key. The numbers of events only rise.
+struct LastEvents {
+  std::uint64_t reset = 0;  // That began, or ended.
+  std::uint64_t wake = 0;
+  Waking why = Waking::kReset;  // The last wake.
+  Decision denial = {};
 };
-using Places = std::array<Events, WaitingCallers::kPlaces>;
-constinit std::array<Places, 2> all_events;
 
-// A key has a place in each array. (One key of several limits has several.) With one alone, a
-// limiter that resets 100 keys a second would raise most places within ten minutes.
-std::array<Events*, 2> events_of(const WaitingCallers& limit, std::string_view key) {
-  const std::uint64_t mixed =
-      (std::hash<std::string_view>()(key) ^ reinterpret_cast<std::uintptr_t>(&limit)) *
-      0x9E3779B97F4A7C15U;
-  return {&all_events[0][(mixed >> 32) % WaitingCallers::kPlaces],
-          &all_events[1][(mixed >> 48) % WaitingCallers::kPlaces]};
-}
-
-void raise(std::array<Events*, 2> places, Number Events::*which, std::uint64_t to) {
-  for (Events* const place : places) {
-    Number& number = place->*which;
-    std::uint64_t before = number.load();
-    while (before < to && !number.compare_exchange_weak(before, to)) {
-    }
+/// Of the keys of all limits.
+class AllEvents {
+ public:
+  /// `limit` tells the keys of one limit from those of others.
+  LastEvents of(const void* limit, std::string_view key) {
+    const std::lock_guard lock(mutex_);
+    const auto found = by_key_.find(hash(limit, key));
+    LastEvents last = found == by_key_.end() ? LastEvents() : found->second;
+    last.reset = std::max(last.reset, forgotten_);
+    last.wake = std::max(last.wake, forgotten_);
+    return last;
   }
-}
 
-// The key's own, or a later one if other keys have raised both of its places.
-std::uint64_t last(std::array<Events*, 2> places, Number Events::*which) {
-  return std::min((places[0]->*which).load(), (places[1]->*which).load());
-}
+  void note(const void* limit, std::string_view key, const LastEvents& event) {
+    const std::lock_guard lock(mutex_);
+    LastEvents& last = by_key_[hash(limit, key)];
+    const std::uint64_t reset = std::max(last.reset, event.reset);
+    if (event.wake > last.wake) last = event;
+    last.reset = reset;
+    if (by_key_.size() <= WaitingCallers::kMostKeys) return;
+    by_key_.clear();
+    forgotten_ = WaitingCallers::wakings();
+  }
+
+ private:
+  static std::size_t hash(const void* limit, std::string_view key) {
+    return (std::hash<std::string_view>()(key) ^ reinterpret_cast<std::uintptr_t>(limit)) *
+           0x9E3779B97F4A7C15U;
+  }
+
+  std::mutex mutex_;
+  // Guarded by mutex_:
+  std::unordered_map<std::size_t, LastEvents> by_key_;
+  std::uint64_t forgotten_ = 0;  // Of the events up to this one, any may be.
+};
+
+constinit PerProcess<AllEvents> all_events;
 
 }  // namespace
 
-WaitingCallers::Caller::Caller(WaitingCallers& callers, std::string_view key,
-                               const LimitBinding& binding, std::uint64_t since, Wake wake, Ask ask,
+WaitingCallers::Caller::Caller(WaitingCallers& callers, std::string_view key, std::uint64_t since,
+                               bool is_queue, Wake wake, Ask ask,
                                const std::shared_ptr<TimerQueue>& timer)
     : callers_(callers),
       key_(key),
-      binding_(binding),
       since_(since),
+      is_queue_(is_queue),
       wake_(std::move(wake)),
       ask_(std::move(ask)) {
-  callers_.size_.fetch_add(1, std::memory_order_relaxed);
+  if (!is_queue) callers_.size_.fetch_add(1, std::memory_order_relaxed);
   const std::lock_guard lock(callers_.mutex_);
   const auto place = callers_.keys_.try_emplace(key_).first;
   Key& entry = place->second;
-  place_ = entry.callers.insert(entry.callers.end(), this);
-  const std::uint64_t event = last(events_of(callers_, key), &Events::last_wake);
-  const bool was_blocked = event / 2 > since && event % 2 == 1;
-  if (was_blocked || std::max(event / 2, callers_.last_wake_all_) > since) {
-    wake_(was_blocked ? Waking::kBlocked : Waking::kAskAgain, {});
+  place_ = entry.callers.insert(is_queue ? entry.callers.begin() : entry.callers.end(), this);
+  if (wakings() > since) {
+    const LastEvents last = all_events.get().of(&callers_, key);
+    if (last.wake > since) {
+      wake_(last.why, last.denial);
+    } else if (callers_.last_replaced_ > since) {
+      wake_(Waking::kReplaced, {});
+    }
   }
   if (ask_ == nullptr || entry.timer != nullptr) return;
   entry.timer = timer;
@@ -68,7 +86,7 @@ WaitingCallers::Caller::Caller(WaitingCallers& callers, std::string_view key,
 }
 
 WaitingCallers::Caller::~Caller() {
-  callers_.size_.fetch_sub(1, std::memory_order_relaxed);
+  if (!is_queue_) callers_.size_.fetch_sub(1, std::memory_order_relaxed);
   const std::lock_guard lock(callers_.mutex_);
   const auto place = callers_.keys_.find(key_);
   Key& key = place->second;
@@ -96,34 +114,41 @@ void WaitingCallers::ask_after_pause(Keys::iterator key) {
 
 std::uint64_t WaitingCallers::begin_reset(std::string_view key) {
   const std::uint64_t begun = begin_event();
-  raise(events_of(*this, key), &Events::last_reset, begun);
+  all_events.get().note(this, key, {.reset = begun});
   return begun;
 }
 
-void WaitingCallers::wake(std::string_view key, Waking why, std::chrono::nanoseconds lasts,
+void WaitingCallers::wake(std::string_view key, Waking why, const Decision& denial,
                           std::uint64_t begun) {
   const std::lock_guard lock(mutex_);
-  const bool is_block = why == Waking::kBlocked;
-  raise(events_of(*this, key), &Events::last_wake, 2 * begun + (is_block ? 1 : 0));
+  all_events.get().note(this, key, {.wake = begun, .why = why, .denial = denial});
   const auto found = keys_.find(key);
   if (found == keys_.end()) return;
   for (const Caller* caller : found->second.callers) {
-    if (caller->since_ < begun) caller->wake_(why, lasts);
+    if (caller->since_ < begun) caller->wake_(why, denial);
   }
 }
 
-void WaitingCallers::wake_all(const LimitBinding& binding) {
+void WaitingCallers::returned(std::string_view key) const {
   const std::lock_guard lock(mutex_);
-  last_wake_all_ = begin_event();
+  const auto found = keys_.find(key);
+  if (found == keys_.end()) return;
+  for (const Caller* caller : found->second.callers) {
+    if (!caller->is_queue_) return;
+    caller->wake_(Waking::kReturned, {});
+  }
+}
+
+void WaitingCallers::limit_replaced() {
+  const std::lock_guard lock(mutex_);
+  last_replaced_ = begin_event();
   for (const auto& [name, key] : keys_) {
-    for (const Caller* caller : key.callers) {
-      if (&caller->binding_ == &binding) caller->wake_(Waking::kAskAgain, {});
-    }
+    for (const Caller* caller : key.callers) caller->wake_(Waking::kReplaced, {});
   }
 }
 
 bool WaitingCallers::was_reset(std::string_view key, std::uint64_t since) const {
-  return last(events_of(*this, key), &Events::last_reset) > since;
+  return wakings() > since && all_events.get().of(this, key).reset > since;
 }
 
 }  // namespace sluice

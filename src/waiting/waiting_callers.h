@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-#include "waiting/limit_binding.h"
+#include "sluice/decision.h"
 #include "waiting/timer_thread.h"
 
 namespace sluice {
@@ -21,15 +21,17 @@ namespace sluice {
 /// this long after it was asked last: with the round trip, within a second.
 inline constexpr std::chrono::milliseconds kPauseForUnits{850};
 
-/// Why a waiting caller is woken.
+/// What another caller of this process has done, for which waiting callers are woken.
 enum class Waking : std::uint8_t {
-  kBlocked,   ///< Another caller of this process has blocked the key.
-  kAskAgain,  ///< Another caller of this process has reset the key, or replaced the limit.
+  kBlocked,   ///< It has blocked the key.
+  kReset,     ///< It has reset the key.
+  kReplaced,  ///< It has replaced the limit of a limiter of this space.
+  kReturned,  ///< It has returned units or a permit of the key. Only queues are told.
 };
 
-/// The callers of this process that wait for keys of one space and are told of events of each key:
-/// those that have reserved units, and so are in no queue, and those that want units of several
-/// limits together, and wait in the queue of one.
+/// Who waits in this process for keys of one space, and is told of events of each key: the queues
+/// (each of them for its callers), the callers that have reserved units, and so are in no queue,
+/// and those that want units of several limits together, and wait in the queue of one.
 ///
 /// A thread that resets or blocks a key, or replaces a limit, wakes them. What other processes give
 /// back, only the store knows. So callers that have reserved units of a store that processes share
@@ -38,21 +40,21 @@ enum class Waking : std::uint8_t {
 /// Thread-safe, except what is said to be called on the timer thread.
 class WaitingCallers {
  public:
-  /// `lasts` is the duration of a block; 0 if it is not known.
-  using Wake = std::function<void(Waking why, std::chrono::nanoseconds lasts)>;
+  /// `denial` is that by the block, if it was one.
+  using Wake = std::function<void(Waking why, const Decision& denial)>;
   /// Asks the store, without waiting for the answer. Returns false if the caller need not ask, now
   /// or later.
   using Ask = std::function<bool()>;
-  /// The events of all keys of all limits are counted in two arrays of so many places. Each key has
-  /// one place in each, by its hash: only a key of which others share both is taken for theirs.
-  static constexpr std::size_t kPlaces = 65'536;
+  /// So many keys that were reset or blocked, of all limits together, are remembered, by their
+  /// hashes. Then all are forgotten, and count as reset.
+  static constexpr std::size_t kMostKeys = 65'536;
 
   /// How many events were counted in this process, for all limits together: calls of wake() and
-  /// wake_all(), and resets that have begun or ended.
+  /// limit_replaced(), and resets that have begun or ended.
   static std::uint64_t wakings() { return count_.load(std::memory_order_acquire); }
 
-  /// A caller that waits for a key, until it is destroyed. It is made and destroyed on the timer
-  /// thread.
+  /// A caller that waits for a key, or a queue of those, until it is destroyed. It is made and
+  /// destroyed on the timer thread.
   class Caller {
    public:
     /// `since` is the value of wakings() before the store was asked: `wake` is called for events
@@ -61,9 +63,8 @@ class WaitingCallers {
     /// and with a lock held: it must be short, and must not use the WaitingCallers. `ask` is called
     /// on the timer thread, to which `timer` belongs, and makes and destroys no caller; both are
     /// null if the caller never asks.
-    Caller(WaitingCallers& callers, std::string_view key, const LimitBinding& binding,
-           std::uint64_t since, Wake wake, Ask ask = nullptr,
-           const std::shared_ptr<TimerQueue>& timer = nullptr);
+    Caller(WaitingCallers& callers, std::string_view key, std::uint64_t since, bool is_queue,
+           Wake wake, Ask ask = nullptr, const std::shared_ptr<TimerQueue>& timer = nullptr);
     ~Caller();
     Caller(const Caller&) = delete;
     Caller& operator=(const Caller&) = delete;
@@ -71,8 +72,8 @@ class WaitingCallers {
    private:
     WaitingCallers& callers_;
     const std::string key_;
-    const LimitBinding& binding_;
     const std::uint64_t since_;
+    const bool is_queue_;
     const Wake wake_;
     const Ask ask_;
     std::list<const Caller*>::iterator place_;
@@ -80,7 +81,8 @@ class WaitingCallers {
     friend class WaitingCallers;
   };
 
-  /// The number of callers. One that waits for several keys of the space counts for each.
+  /// The number of callers, without queues. One that waits for several keys of the space counts for
+  /// each.
   std::size_t size() const { return size_.load(std::memory_order_relaxed); }
 
   /// The first caller of the key for which `ask` returns true asks now, and one again after each
@@ -94,23 +96,27 @@ class WaitingCallers {
   /// forgotten, too.
   void end_reset(std::string_view key) { begin_reset(key); }
 
-  /// Wakes the callers that wait for the key, and asked the store before the event `begun`. (Those
-  /// that asked during a reset keep their reservations: the store may have made them after it.)
-  void wake(std::string_view key, Waking why, std::chrono::nanoseconds lasts = {},
+  /// Wakes those that wait for the key, and asked the store before the event `begun`: the store has
+  /// blocked it, or reset it. (Those that asked during a reset keep their reservations: the store
+  /// may have made them after it.)
+  void wake(std::string_view key, Waking why, const Decision& denial = {},
             std::uint64_t begun = begin_event());
-  /// Wakes the callers that wait under this limit: it was replaced.
-  void wake_all(const LimitBinding& binding);
+  /// Wakes the queues of the key: units or a permit were returned, or it was reset.
+  void returned(std::string_view key) const;
+  /// Wakes all that wait: a limiter's limit was replaced.
+  void limit_replaced();
 
   /// Whether a reset in this process may have forgotten units of the key: then a refund would
   /// return units that others have taken since. `since` is the value of wakings() before the store
   /// was asked for them. Says yes if it does not know: if a reset that began later is not answered,
-  /// if one ended later, or if its places are those of keys that were reset. (Of one that is still
-  /// under way and began earlier it says no.)
+  /// if one ended later, or if kMostKeys others were remembered later. (Of one that is still under
+  /// way and began earlier it says no.)
   bool was_reset(std::string_view key, std::uint64_t since) const;
 
  private:
   struct Key {
-    std::list<const Caller*> callers;   // In the order in which they came.
+    // The queues, then the others in the order in which they came.
+    std::list<const Caller*> callers;
     std::shared_ptr<TimerQueue> timer;  // Null if none of them may ask.
     TimerQueue::Timer next_ask;
   };
@@ -122,7 +128,7 @@ class WaitingCallers {
   mutable std::mutex mutex_;
   // Changed on the timer thread only, with mutex_ held; other threads hold mutex_ to read it.
   Keys keys_;
-  std::uint64_t last_wake_all_ = 0;  // The number of that event. Guarded by mutex_.
+  std::uint64_t last_replaced_ = 0;  // The number of that event. Guarded by mutex_.
 };
 
 }  // namespace sluice
