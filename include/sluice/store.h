@@ -67,7 +67,7 @@ class SLUICE_EXPORT StoreError : public std::runtime_error {
 ///
 /// With on_failure=local, a key of which the store last said that r units remain admits those r in
 /// this process, and then what its limit returns with time (a bucket refills, the next window has
-/// its whole limit). A key that the store denied stays denied until its retry_after. Only a key
+/// its whole limit). What the store denied stays denied until its retry_after. Only a key
 /// that this process has never asked about begins fresh. Of permits, a process knows only those
 /// that it holds: it grants up to the limit less these, whatever the store said. Units that local
 /// states admit are charged to the store when it answers again, for at most 16,384 keys, if they

@@ -60,9 +60,8 @@ struct FallbackCounters {
 /// - What the inner store said last of each key is remembered (see LastAnswers), also if it says so
 ///   after the policy has answered (Batch::OuterStore). Under kLocal the local states are brought
 ///   to it when they must answer for the key (see LocalFallback::set_told()); but of permits, only
-///   those of this process are known. An
-///   unanswered refund or reset changes the local states and what is to be charged to the inner
-///   store; it is not sent again.
+///   those of this process are known. An unanswered refund or reset changes the local states and
+///   what is to be charged to the inner store; it is not sent again.
 /// - What the local states have admitted is charged to the inner store when it can be asked again,
 ///   as far as it still counts by then. Not so if the inner store may have charged it already: it
 ///   was sent the request, or that charge, and never answered. What it certainly has not charged is

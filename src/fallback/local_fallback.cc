@@ -105,11 +105,12 @@ void LocalFallback::set_told(const KeyHash& key, const Request& request,
     now_used[i] = used(parts[i], *part, counts, pending);
   }
   store_.table().set_used(place, request, std::span(now_used).first(parts.size()));
-  const std::int64_t wait_ns = std::min(told.denied.until - now, kMaxDurationNs);
-  if (wait_ns <= 0 || !admits_just_before(place, request, told.denied)) return;
+  LastAnswers::Denied denied = told.denied;
+  denied.until = std::min(denied.until, now + kMaxDurationNs);
+  if (denied.until <= now || !admits_just_before(place, request, denied)) return;
   Request block = request;
   block.operation = Operation::kBlock;
-  block.duration_ns = wait_ns;
+  block.duration_ns = denied.until - now;
   block.parts = {};
   Decision blocked;
   store_.table().decide_at(place, block, now, blocked);

@@ -148,8 +148,7 @@ class FallbackStore::Settling {
       store_.bring_to_told(subjects[i], requests[i], lost_at_);
       local.push_back(in_local(subjects[i], requests[i]));
     }
-    const std::span<Request> asked(local.data(), local.size());
-    decision = store_.local_->answer(asked, lost_at_);
+    decision = store_.local_->answer({local.data(), local.size()}, lost_at_);
     for (std::size_t i = 0; i < requests.size(); ++i) {
       store_.note_local(subjects[i], requests[i], decision, lost_at_, may_be_executed(lost));
       // The store may have charged what it was sent, so that is not charged back, unless its answer
