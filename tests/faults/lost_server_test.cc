@@ -3,12 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cstdio>
 #include <memory>
-#include <ostream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "algorithms/limit_definition.h"
@@ -16,9 +15,8 @@
 #include "faults/expectations.h"
 #include "faults/load.h"
 #include "servers/await.h"
+#include "servers/each_server.h"
 #include "servers/fault_proxy.h"
-#include "servers/memcached_server.h"
-#include "servers/redis_server.h"
 #include "sluice/health.h"
 #include "sluice/limiter.h"
 #include "stores/stores.h"
@@ -27,25 +25,8 @@ namespace sluice::faults {
 namespace {
 
 using servers::FaultProxy;
-using servers::MemcachedServer;
-using servers::RedisServer;
 
-struct StoreKind {
-  const char* name;  // And the scheme of its URLs.
-  std::shared_ptr<servers::Server> (*start)();
-  std::chrono::milliseconds stands_still;
-
-  friend std::ostream& operator<<(std::ostream& out, const StoreKind& kind) {
-    return out << kind.name;
-  }
-};
-
-constexpr std::array<StoreKind, 2> kStoreKinds{{
-    {"redis", &servers::start_server<RedisServer>, 5s},
-    {"memcached", &servers::start_server<MemcachedServer>, 1s},
-}};
-
-class LostServer : public testing::TestWithParam<StoreKind> {
+class LostServer : public servers::OnEachServer {
  protected:
   std::string url(std::uint16_t port, const std::string& options = "") const {
     return std::string(GetParam().name) + "://127.0.0.1:" + std::to_string(port) + '?' + options;
@@ -62,12 +43,10 @@ class LostServer : public testing::TestWithParam<StoreKind> {
     });
   }
 
-  const std::shared_ptr<servers::Server> server_ = GetParam().start();
   FaultProxy proxy_{server_->port()};
 };
 
-INSTANTIATE_TEST_SUITE_P(EveryStore, LostServer, testing::ValuesIn(kStoreKinds),
-                         [](const auto& tested) { return std::string(tested.param.name); });
+INSTANTIATE_TEST_SUITE_P(EveryServer, LostServer, servers::kEachServer, servers::name_of);
 
 // A restarted server has forgotten all states: each key may use its limit once more. While the
 // server is down, this process admits at most the limit.
@@ -88,7 +67,7 @@ TEST_P(LostServer, StandsStill) {
   expect_bearable({.name = "stopped (SIGSTOP)", .known_after = 5 * kDeadline}, server_->port(),
                   [&](Load&) {
                     server_->pause();
-                    run(GetParam().stands_still);
+                    run(std::string_view(GetParam().name) == "redis" ? 5s : 1s);
                     server_->resume();
                   });
 }

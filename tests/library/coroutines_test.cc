@@ -11,8 +11,7 @@
 #include <string>
 #include <thread>
 
-#include "servers/memcached_server.h"
-#include "servers/redis_server.h"
+#include "servers/each_server.h"
 #include "sluice/asio.h"
 #include "sluice/sluice.h"
 
@@ -25,19 +24,10 @@ namespace asio = boost::asio;
 constexpr int kCoroutines = 500;
 constexpr int kLimit = 100;
 
-long connections_ever(const servers::RedisServer& server) {
-  return std::stol(server.info("total_connections_received"));
-}
-
-long connections_ever(const servers::MemcachedServer& server) {
-  return std::stol(server.stat("total_connections"));
-}
-
-template <class Server>
-class CoroutinesOn : public testing::Test {
+class CoroutinesOn : public servers::OnEachServer {
  protected:
   Limiter limiter_with(const std::string& options) const {
-    return Limiter(open_store(server_.url() + "?" + options),
+    return Limiter(open_store(server_->url() + "?" + options),
                    Limit("sliding_log " + std::to_string(kLimit) + "/1w"));
   }
 
@@ -59,7 +49,7 @@ class CoroutinesOn : public testing::Test {
                             std::chrono::nanoseconds most) {
     Limiter limiter = limiter_with(options);
     ASSERT_EQ(limiter.check("shared").source, Source::kStore);
-    server_.pause();
+    server_->pause();
     int admitted = 0;
     run(
         [&](int number) -> asio::awaitable<void> {
@@ -73,23 +63,21 @@ class CoroutinesOn : public testing::Test {
     EXPECT_EQ(admitted, kLimit - 1);
   }
 
-  Server server_;
   int ended_ = 0;
   asio::io_context io_;
 };
 
-using Servers = testing::Types<servers::RedisServer, servers::MemcachedServer>;
-TYPED_TEST_SUITE(CoroutinesOn, Servers);
+INSTANTIATE_TEST_SUITE_P(EveryServer, CoroutinesOn, servers::kEachServer, servers::name_of);
 
 // Each coroutine gets the decision of its own request, on its own thread.
-TYPED_TEST(CoroutinesOn, ShareAConnectionAndTheLimit) {
-  Limiter limiter = this->limiter_with("deadline=30s&on_failure=raise&deny_cache=no");
+TEST_P(CoroutinesOn, ShareAConnectionAndTheLimit) {
+  Limiter limiter = limiter_with("deadline=30s&on_failure=raise&deny_cache=no");
   // A connection whose handshake a busy machine delays for long is given up for another.
   ASSERT_EQ(limiter.peek("shared").source, Source::kStore);
-  const long before = connections_ever(this->server_);
+  const long before = server_->connections_ever();
   const auto thread = std::this_thread::get_id();
   int admitted = 0;
-  this->run(
+  run(
       [&](int number) -> asio::awaitable<void> {
         const Decision shared = co_await async_check(limiter, "shared", 1, asio::use_awaitable);
         admitted += shared.allowed ? 1 : 0;
@@ -100,22 +88,22 @@ TYPED_TEST(CoroutinesOn, ShareAConnectionAndTheLimit) {
         EXPECT_EQ(own.remaining, kLimit - cost);
       },
       60s);
-  EXPECT_EQ(this->ended_, kCoroutines);
+  EXPECT_EQ(ended_, kCoroutines);
   EXPECT_EQ(admitted, kLimit);
-  EXPECT_EQ(connections_ever(this->server_) - before, 1) << "only the one that asks";
+  EXPECT_EQ(server_->connections_ever() - before, 1) << "only the one that asks";
 }
 
 // They wait until the deadline; the connection is given up only after twice the deadline.
-TYPED_TEST(CoroutinesOn, AreAnsweredLocallyByTheDeadlineWhileTheServerHangs) {
+TEST_P(CoroutinesOn, AreAnsweredLocallyByTheDeadlineWhileTheServerHangs) {
   const auto nothing = [](int) {};
-  this->expect_local_answers("deadline=4s", nothing, 7500ms);
+  expect_local_answers("deadline=4s", nothing, 7500ms);
 }
 
-TYPED_TEST(CoroutinesOn, AreAnsweredLocallyAtOnceWhenTheServerIsKilled) {
+TEST_P(CoroutinesOn, AreAnsweredLocallyAtOnceWhenTheServerIsKilled) {
   const auto kill = [this](int number) {
-    if (number == kCoroutines - 1) this->server_.kill();  // While the others wait.
+    if (number == kCoroutines - 1) server_->kill();  // While the others wait.
   };
-  this->expect_local_answers("deadline=30s", kill, 10s);
+  expect_local_answers("deadline=30s", kill, 10s);
 }
 
 }  // namespace

@@ -19,57 +19,53 @@
 #include <thread>
 #include <utility>
 
-#include "servers/memcached_server.h"
-#include "servers/redis_server.h"
+#include "servers/each_server.h"
 #include "sluice/sluice.h"
 #include "testing/child_process.h"
 
 namespace sluice {
 namespace {
 
-template <class Server>
-class ForkWith : public testing::Test {
+class ForkWith : public servers::OnEachServer {
  protected:
   // The store's worker thread waits for its next batch.
   void SetUp() override { EXPECT_EQ(limiter_->check("key").source, Source::kStore); }
 
-  const Server server_;
-  const std::string url_ = server_.url() + "?deadline=10s";
+  const std::string url_ = server_->url() + "?deadline=10s";
   std::shared_ptr<Store> store_ = open_store(url_);
   std::optional<Limiter> limiter_ = Limiter(store_, Limit("fixed_window 5/1d", "a"));
 };
 
-using Servers = testing::Types<servers::RedisServer, servers::MemcachedServer>;
-TYPED_TEST_SUITE(ForkWith, Servers);
+INSTANTIATE_TEST_SUITE_P(EveryServer, ForkWith, servers::kEachServer, servers::name_of);
 
-TYPED_TEST(ForkWith, AChildReplacesTheStoreOfItsParent) {
+TEST_P(ForkWith, AChildReplacesTheStoreOfItsParent) {
   EXPECT_EQ(in_child_process([this] {
-              this->limiter_.reset();
-              this->store_ = open_store(this->url_);
-              Limiter own(this->store_, Limit("fixed_window 5/1d", "a"));
+              limiter_.reset();
+              store_ = open_store(url_);
+              Limiter own(store_, Limit("fixed_window 5/1d", "a"));
               const Decision decision = own.check("key");
               return decision.source == Source::kStore && decision.remaining == 3;
             }),
             0);
-  const Decision decision = this->limiter_->check("key");
+  const Decision decision = limiter_->check("key");
   EXPECT_EQ(decision.source, Source::kStore) << "the parent goes on";
   EXPECT_EQ(decision.remaining, 2);
 }
 
-TYPED_TEST(ForkWith, AChildExitsWithTheStoreOfItsParent) {
+TEST_P(ForkWith, AChildExitsWithTheStoreOfItsParent) {
   EXPECT_EQ(in_child_process([this]() -> bool {
               // The last that exit() does: memory that only the parent's threads refer to would
               // look lost to the leak sanitizer.
               std::atexit([] { ::_exit(0); });
-              static const auto destroyed_by_exit = std::move(this->store_);
-              this->limiter_.reset();
+              static const auto destroyed_by_exit = std::move(store_);
+              limiter_.reset();
               std::exit(1);
             }),
             0);
-  EXPECT_EQ(this->limiter_->check("key").source, Source::kStore) << "the parent goes on";
+  EXPECT_EQ(limiter_->check("key").source, Source::kStore) << "the parent goes on";
 }
 
-TYPED_TEST(ForkWith, AProgramThatIsStartedHasNoConnection) {
+TEST_P(ForkWith, AProgramThatIsStartedHasNoConnection) {
   const std::unique_ptr<FILE, int (*)(FILE*)> listed(::popen("readlink /proc/self/fd/*", "r"),
                                                      ::pclose);
   std::array<char, 256> line{};
@@ -78,7 +74,7 @@ TYPED_TEST(ForkWith, AProgramThatIsStartedHasNoConnection) {
   }
 }
 
-TYPED_TEST(ForkWith, TheStoresThreadsLeaveSignalsToTheProgram) {
+TEST_P(ForkWith, TheStoresThreadsLeaveSignalsToTheProgram) {
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
     if (std::stoi(task.path().filename()) == ::getpid()) continue;
     std::ifstream status(task.path() / "status");

@@ -5,9 +5,16 @@
 #include <chrono>
 #include <string>
 
+#include "servers/server.h"
 #include "servers/socket.h"
 
 namespace sluice::permits {
+
+/// The store on this server. A longer deadline, because Redis and Memcached under load may answer
+/// late, which is not tested here.
+inline std::string patient_url(const servers::Server& server) {
+  return server.url() + "?deadline=20s&on_failure=raise";
+}
 
 /// The store and limit from which a process takes permits, all of one key.
 struct Source {

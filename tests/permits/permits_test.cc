@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "permits/holder.h"
-#include "permits/kind.h"
 #include "permits/wake_up.h"
+#include "servers/each_server.h"
 #include "sluice/sluice.h"
 #include "waiting/release_fairness.h"
 
@@ -22,9 +22,9 @@ using std::chrono::seconds;
 using std::chrono::steady_clock;
 
 /// The promises of permits between processes.
-class PermitsTest : public OnEachServer {
+class PermitsTest : public servers::OnEachServer {
  protected:
-  Source source_{.url = url_};
+  Source source_{.url = patient_url(*server_)};
 };
 
 TEST_P(PermitsTest, AWaiterInAnotherProcessGetsWhatIsReleased) {
@@ -183,7 +183,7 @@ TEST_P(PermitsTest, TellsItsHolderInTimeThatTheStoreIsLostForALease) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryServer, PermitsTest, kEachServer, name_of);
+INSTANTIATE_TEST_SUITE_P(EveryServer, PermitsTest, servers::kEachServer, servers::name_of);
 
 }  // namespace
 }  // namespace sluice::permits

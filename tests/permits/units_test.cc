@@ -4,7 +4,8 @@
 #include <future>
 #include <memory>
 
-#include "permits/kind.h"
+#include "permits/holder.h"
+#include "servers/each_server.h"
 #include "sluice/sluice.h"
 #include "testing/waiting_callers.h"
 
@@ -17,9 +18,9 @@ using std::chrono::seconds;
 using std::chrono::steady_clock;
 
 /// Callers that wait for units, on a real server.
-class UnitsTest : public OnEachServer {
+class UnitsTest : public servers::OnEachServer {
  protected:
-  std::shared_ptr<Store> store_ = open_store(url_);
+  std::shared_ptr<Store> store_ = open_store(patient_url(*server_));
 };
 
 TEST_P(UnitsTest, EachWaitsUntilTheLimitHasIt) {
@@ -70,7 +71,7 @@ TEST_P(UnitsTest, ARefundWakesTheFirstInTheQueue) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryServer, UnitsTest, kEachServer, name_of);
+INSTANTIATE_TEST_SUITE_P(EveryServer, UnitsTest, servers::kEachServer, servers::name_of);
 
 }  // namespace
 }  // namespace sluice::permits

@@ -26,6 +26,7 @@ class MemcachedServer final : public Server {
 
   /// "memcached://127.0.0.1:PORT", with "?tls=yes" for TLS.
   std::string url() const override;
+  long connections_ever() const override { return std::stol(stat("total_connections")); }
 
   /// Sends commands, each with its line end, on a new connection. Returns all replies, with line
   /// ends.

@@ -32,6 +32,7 @@ class RedisServer final : public Server {
 
   /// "redis://127.0.0.1:PORT/0"; "rediss" for TLS, and "default:PASSWORD@" if there is a password.
   std::string url() const override;
+  long connections_ever() const override { return std::stol(info("total_connections_received")); }
   std::filesystem::path unix_path() const;
 
   /// A client over the Unix socket that has sent the password.

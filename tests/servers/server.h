@@ -26,6 +26,8 @@ class Server {
   std::uint16_t port() const { return port_; }
   /// That of the store whose only server it is.
   virtual std::string url() const = 0;
+  /// How many connections it has accepted since it was started.
+  virtual long connections_ever() const = 0;
   /// -1 while it is not running.
   pid_t pid() const { return pid_; }
   const std::filesystem::path& folder() const { return folder_.path(); }
