@@ -10,6 +10,7 @@
 #include "core/block.h"
 #include "service/claims.h"
 #include "waiting/returns.h"
+#include "waiting/wait_queues.h"
 
 namespace sluice {
 namespace {
@@ -114,7 +115,7 @@ void DecisionBatch::clear() {
   answers_.duration_ns.reset();
   answers_.denials.clear();
   owners_.clear();
-  acquisitions_.clear();
+  followed_.clear();
   if (answers_.is_mixed) {
     answers_.is_mixed = false;
     answers_.overridden.clear();
@@ -130,14 +131,16 @@ void DecisionBatch::add(const std::shared_ptr<const RegisteredLimit>& limit, Req
   add_asked(limit, *limit, request, slot);
 }
 
-// Adds a request that the store decides, by this limit.
+// Adds a request that the store decides, by this limit. A reset is noted when it begins and when it
+// has ended: what was reserved before is not returned after it (WaitingCallers::was_reset()).
 void DecisionBatch::add_asked(const std::shared_ptr<const RegisteredLimit>& owner,
                               const BoundLimit& limit, Request request, ReplySlot slot) {
   request.limit = &limit.limit.definition();
   request.space = limit.space.get();
-  if (answers_later_ && request.permit != 0 && request.operation == Operation::kTake) {
-    acquisitions_.push_back({size_, {owner, &limit}});
-  }
+  const bool is_reset = request.operation == Operation::kReset;
+  const bool acquires = request.permit != 0 && request.operation == Operation::kTake;
+  if (is_reset || (acquires && answers_later_)) followed_.push_back({size_, {owner, &limit}});
+  if (is_reset) WaitQueues::of(*limit.space)->callers().begin_reset(request.key);
   add_bound(request, slot, owner);
 }
 
@@ -194,6 +197,20 @@ std::shared_ptr<PendingAnswers> DecisionBatch::ask(ReplyWriter& writer,
   return nullptr;
 }
 
+void DecisionBatch::follow_up(const std::shared_ptr<Store>& store,
+                              const std::vector<Followed>& followed,
+                              std::span<const Request> requests,
+                              std::span<const Decision> decisions) {
+  for (const auto& [index, limit] : followed) {
+    const Request& request = requests[index];
+    if (request.operation == Operation::kReset) {
+      WaitQueues::of(*limit->space)->callers().end_reset(request.key);
+    } else if (may_be_executed(decisions[index])) {
+      reclaim(store, limit, request.key, request.permit);
+    }
+  }
+}
+
 void DecisionBatch::decide() {
   if (answers_.decisions.size() < size_) answers_.decisions.resize(size_);
   const auto decisions = std::span(answers_.decisions).first(size_);
@@ -203,6 +220,7 @@ void DecisionBatch::decide() {
     answers_.error = error.what();
     std::fill(decisions.begin(), decisions.end(), Decision{.source = Source::kUnavailable});
   }
+  follow_up(store_, followed_, requests(), decisions);
   answers_.settle(requests());
 }
 
@@ -210,16 +228,12 @@ std::shared_ptr<PendingAnswers> DecisionBatch::submit(const std::function<void()
   auto batch = std::make_unique<Batch>(requests());
   for (auto& owner : owners_) batch->keep(std::move(owner));
   auto pending = std::make_shared<PendingAnswers>(std::exchange(answers_, {}), wake);
-  if (acquisitions_.empty()) {
+  if (followed_.empty()) {
     batch->completion = [pending](Batch& answered) { pending->receive(answered); };
   } else {
-    batch->completion = [store = store_, acquisitions = std::move(acquisitions_),
+    batch->completion = [store = store_, followed = std::move(followed_),
                          pending](Batch& answered) {
-      for (const Acquisition& one : acquisitions) {
-        const Request& request = answered.requests()[one.request];
-        if (!may_be_executed(answered.decisions()[one.request])) continue;
-        reclaim(store, one.limit, request.key, request.permit);
-      }
+      follow_up(store, followed, answered.requests(), answered.decisions());
       pending->receive(answered);
     };
   }

@@ -153,11 +153,15 @@ class DecisionBatch {
     slot.others_before = static_cast<std::uint32_t>(answers_.other_replies.size());
     answers_.slots.push_back(slot);
   }
-  /// A request for a permit, and its limit.
-  struct Acquisition {
+  /// A request after whose answer something is left to do, and its limit: one for a permit, or a
+  /// reset.
+  struct Followed {
     std::size_t request = 0;
     std::shared_ptr<const BoundLimit> limit;
   };
+
+  static void follow_up(const std::shared_ptr<Store>& store, const std::vector<Followed>& followed,
+                        std::span<const Request> requests, std::span<const Decision> decisions);
 
   void decide();
   void decide_claims();
@@ -175,9 +179,8 @@ class DecisionBatch {
   std::size_t size_ = 0;
   std::array<Request, kMaxRequests> requests_;
   Answers answers_;
-  // Both are empty where the store answers at once.
-  std::vector<std::shared_ptr<const void>> owners_;
-  std::vector<Acquisition> acquisitions_;
+  std::vector<std::shared_ptr<const void>> owners_;  // Empty where the store answers at once.
+  std::vector<Followed> followed_;
 };
 
 }  // namespace sluice

@@ -313,6 +313,14 @@ TEST_F(EndpointsTest, ACommitReturnsNoUnitsThatDoNotCountAnyMore) {
   EXPECT_EQ(members("/v1/commit", slow), decision("true", 5, 0, "0", 1000));
 }
 
+TEST_F(EndpointsTest, ACommitReturnsNoUnitsThatAResetHasForgotten) {
+  const std::string before = members("/v1/reserve", kBob + R"(,"cost":5})");
+  ASSERT_EQ(ask("/v1/reset", kBob + "}").status, 204);
+  const std::string after = members("/v1/reserve", kBob + R"(,"cost":5})");
+  EXPECT_EQ(members("/v1/commit", commit_of(before, "0")), decision("true", 5, 0, "0", 1000));
+  EXPECT_EQ(members("/v1/commit", commit_of(after, "0")), decision("true", 5, 5, "0", 0));
+}
+
 TEST_F(EndpointsTest, ACommitReturnsToEachPartWhatItCounts) {
   const std::string body =
       R"({"limit":"fixed_window 5/1s & fixed_window 9/1h","key":"bob","cost":)";

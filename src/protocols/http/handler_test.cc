@@ -317,6 +317,19 @@ TEST_F(LaterCommitTest, IsRepeatedBehindTheFirst) {
               ElementsAre(Field(&Reply::status, 200), Field(&Reply::status, 409)));
 }
 
+// The store may have forgotten what was reserved while it was asked to reset the key.
+TEST_F(LaterCommitTest, ReturnsNothingThatAResetUnderWayMayHaveForgotten) {
+  TestConnection other(make);
+  EXPECT_EQ(other.send(post("/v1/reset", R"({"limit":"login","key":"bob"})")), "");
+  EXPECT_EQ(connection.send(post("/v1/reserve", R"({"limit":"login","key":"bob"})")), "");
+  ASSERT_TRUE(store->answer());
+  EXPECT_EQ(other.ask_one("").status, 204);
+  ASSERT_TRUE(store->answer());
+  EXPECT_EQ(connection.send(post("/v1/commit", commit_of(connection.ask_one("").body, "0"))), "");
+  ASSERT_TRUE(store->answer());
+  EXPECT_THAT(connection.ask_one("").body, HasSubstr("\"remaining\":4"));
+}
+
 // It is then unknown whether the store has carried it out.
 TEST_F(LaterCommitTest, IsCommittedWhereTheClientHasLeft) {
   const std::string commit = commit_for("bob");

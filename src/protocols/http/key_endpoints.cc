@@ -10,6 +10,7 @@
 #include "protocols/http/query.h"
 #include "service/permit_text.h"
 #include "waiting/requests.h"
+#include "waiting/wait_queues.h"
 
 namespace sluice::http {
 namespace {
@@ -108,7 +109,10 @@ void run_reserve(RequestContext& context) {
       {.form = Form::kReservation,
        .style = style_of(context),
        .place = std::move(place),
-       .reserved = {.key = std::string(request.key), .cost = request.cost, .asked_at = now}});
+       .reserved = {.key = std::string(request.key),
+                    .cost = request.cost,
+                    .asked_at = now,
+                    .wakings = WaitingCallers::wakings()}});
 }
 
 void run_commit(RequestContext& context) {
@@ -156,7 +160,13 @@ void run_commit(RequestContext& context) {
                   .cost = is_more ? actual - reserved.cost : reserved.cost - actual,
                   .giver = reserved.giver};
   const std::chrono::nanoseconds age(now - reserved.asked_at);
-  if (!is_more) reserved.counted_for.restrict_refund(request, age);
+  if (!is_more) {
+    reserved.counted_for.restrict_refund(request, age);
+    Space& space = *limit->bound_for(reserved.key).space;
+    const bool was_reset =
+        WaitQueues::of(space)->callers().was_reset(reserved.key, reserved.wakings);
+    if (was_reset) request.cost = 0;
+  }
   ask(context, limit, request,
       {.form = Form::kCommit, .reserved = std::move(reserved), .commit = std::move(commit)});
 }

@@ -38,6 +38,7 @@ class Reservations {
     std::int64_t most_at_once = 0;
     /// Before the store was asked.
     Instant asked_at = 0;
+    std::uint64_t wakings = 0;  ///< WaitingCallers::wakings()
     CountedFor counted_for = {};
   };
 
