@@ -66,12 +66,11 @@ class CommandQueue final {
   void received(std::size_t bytes) { input_.commit(bytes); }
 
   /// The next reply, if it is complete. Null if more bytes have to arrive, or if error() is not
-  /// empty. The view is valid until drop_reply(), which must be called before the next
-  /// next_reply().
+  /// empty. The view is valid until the next call.
   std::optional<std::string_view> next_reply() {
+    input_.consume(std::exchange(reply_bytes_, 0));
     const std::string_view bytes = input_.unread();
     if (bytes.empty() || !error_.empty()) return std::nullopt;
-    assert(reply_bytes_ == 0);
     const std::size_t length = framing_->reply_bytes(bytes);
     const std::size_t least_bytes = length != 0 ? length : bytes.size() + 1;
     if (length > bytes.size()) {
@@ -84,7 +83,6 @@ class CommandQueue final {
     }
     return std::nullopt;
   }
-  void drop_reply() { input_.consume(std::exchange(reply_bytes_, 0)); }
   /// Takes the reply for the oldest command in flight. If it is that command's last reply, the
   /// command leaves the queue and is returned; if more replies are expected, null. If no command is
   /// in flight, null, and error() is set.
@@ -144,8 +142,8 @@ class CommandQueue final {
   std::size_t sent_before_ = 0;  // Of the stream, before output_ began.
   std::size_t handed_over_ = 0;  // Of the stream.
 
-  InputBuffer input_;            // What was received and not dropped.
-  std::size_t reply_bytes_ = 0;  // Of the reply returned last; 0: it was dropped.
+  InputBuffer input_;            // What was received, from the reply that was returned last.
+  std::size_t reply_bytes_ = 0;  // Of that reply.
   std::string error_;
 };
 

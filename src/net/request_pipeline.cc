@@ -462,7 +462,6 @@ void CoroutinePipeline::deliver() {
     if (reply) answer(*reply);
     if (!queue_->error().empty()) fail({.why = server_ + " " + queue_->error()});
     if (!reply) return;
-    queue_->drop_reply();
   }
 }
 
