@@ -3,7 +3,7 @@
 -- reads     key, space, state, head, slots_at, states, last, spare, pushes, expiry, until_l and
 --           until_h of the request, or instead of these `members`, of which none is blocked;
 --           permits, now, written, given_ms, skew_ms
--- sets      failure: what a server says that refuses
+-- sets      failure: what a server says that refuses; failed: '+' if other keys were written before
 local member = 0
 repeat
   if members then
@@ -64,4 +64,5 @@ repeat
     end
   end
   failure = type(reply) == 'table' and reply.err or nil
+  failed = member > 1 and '+' or '-'
 until failure or not members or member == #members

@@ -17,6 +17,7 @@
 #include "servers/await.h"
 #include "servers/redis_cluster.h"
 #include "testing/error_of.h"
+#include "testing/limited_keys.h"
 #include "testing/redis_limited.h"
 
 namespace sluice::redis {
@@ -221,6 +222,16 @@ TEST(RedisStore, AUserWhoMayNotPutOffAnExpiryIsChargedNothing) {
                                testing::HasSubstr("can't run this command"),
                                testing::HasSubstr("'sluice:test:{k}'")));
     EXPECT_EQ(take(0, later).remaining, 5);
+  }
+  // A key that was written before is charged, and its caller is told that it may be.
+  const LimitedKeys other(limited.store(), "fixed_window 5/24h", "other");
+  for (const bool comes_first : {true, false}) {
+    std::vector<Request> list{other.request("k"), limited.request("k")};
+    if (!comes_first) std::ranges::reverse(list);
+    Decision decision;
+    EXPECT_THROW(limited.store().decide_all(list, later, decision), StoreError);
+    EXPECT_EQ(decision.taken, comes_first ? kTakenUnknown : 0);
+    EXPECT_EQ(limited.store().decide_one(other.request("k", 0), later).remaining, 4);
   }
 }
 

@@ -23,9 +23,9 @@
 -- 2^30 ns, a little more than a second). The slots are the entries of rings, or permits.
 --
 -- Requests that are charged all or none are one unit; each other request is a unit by itself.
--- Returns one string: the call's number (4) and the instant (8), then for each unit '-', the length
--- of a sentence (2) and the sentence if it failed; else '1' if it is admitted, '0' if it is denied,
--- and then for each of its requests:
+-- Returns one string: the call's number (4) and the instant (8), then for each unit '-' if it has
+-- failed ('+' if a part of it was written), the length of a sentence (2) and the sentence; else '1'
+-- if it is admitted, '0' if it is denied, and then for each of its requests:
 --   1 if the key has a value, else 0 (1 byte)
 --   the head of the value, if it has one, as it was before
 --   for each part that is a ring or permits a summary (24): see ring_log.lua, concurrency.lua
@@ -157,7 +157,7 @@ local behind = given_ms > 0 or skew_ms > 0
 local replies, units, i = {pack('<I4I4I4', number, now_l, now_h)}, 1, 0
 while at <= #asked do
   -- One unit. `members` are the requests of several that change something.
-  local admitted, failure, answer, members, more = true, nil, '1', nil, 0
+  local admitted, failure, failed, answer, members, more = true, nil, '-', '1', nil, 0
   repeat
     i = i + 1
     local key, operation, space, head, cost, parts = KEYS[i], nil, nil, nil, nil, nil
@@ -281,7 +281,7 @@ while at <= #asked do
     -- Its length is written with 16 bits.
     failure = sub(failure, 1, 1000)
   end
-  replies[units] = failure and '-' .. pack('<I2c0', #failure, failure) or
+  replies[units] = failure and failed .. pack('<I2c0', #failure, failure) or
                    admitted and answer or '0' .. sub(answer, 2)
 end
 return table.concat(replies)

@@ -323,14 +323,14 @@ bool ScriptCall::read(std::string_view reply, const Done& done) {
   std::string_view lost = read_head(reply, rest);
   for (std::size_t i = 0; i < requests_.size(); ++i) {
     std::string_view error;  // Why this one alone has no decision.
-    const bool is_admitted = rest.starts_with('1');
+    const bool is_written = rest.starts_with('1') || rest.starts_with('+');
     if (lost.empty() && !read_unit(i, rest, error)) lost = kMalformed;
     const bool is_last = i + 1 == requests_.size();
     if (lost.empty() && is_last && !rest.empty()) lost = kMalformed;
     PendingRequest* const pending = requests_[i];
     if (pending == nullptr) continue;
     // The script has written what it has admitted, whatever is wrong with the rest of its answer.
-    pending->may_be_executed = !lost.empty() || (is_admitted && !error.empty());
+    pending->may_be_executed = !lost.empty() || (is_written && !error.empty());
     done(*pending, lost.empty() ? error : lost);
   }
   return lost.empty();
@@ -352,7 +352,7 @@ std::string_view ScriptCall::read_head(std::string_view reply, std::string_view&
 bool ScriptCall::read_unit(std::size_t i, std::string_view& rest, std::string_view& error) {
   written_at_ = 0;
   const char* const verdict = take(rest, 1);
-  if (verdict != nullptr && *verdict == '-') return take_error(rest, error);
+  if (verdict != nullptr && (*verdict == '-' || *verdict == '+')) return take_error(rest, error);
   if (verdict == nullptr || (*verdict != '0' && *verdict != '1')) return false;
   const bool admitted = *verdict == '1';
   if (requests_[i] == nullptr) return skip_answers(forgotten_.at(i), rest);

@@ -337,6 +337,12 @@ TEST(ScriptReply, MayBeDoneIfItIsAdmittedWithoutADecision) {
     EXPECT_EQ(differs.read((verdict == '1' ? kAdmitted : kDenied) + held), kOtherVerdict);
     EXPECT_EQ(differs.call.may_be_executed(0), verdict == '1');
   }
+  for (const bool is_written : {false, true}) {
+    One failed("fixed_window 5/1m", Operation::kTake);
+    const std::string answer = failure("OOM");
+    EXPECT_EQ(failed.read(is_written ? '+' + answer.substr(1) : answer), "OOM");
+    EXPECT_EQ(failed.call.may_be_executed(0), is_written);
+  }
   One decided("fixed_window 5/1m", Operation::kTake);
   EXPECT_EQ(decided.read(kAdmitted), "");
   EXPECT_FALSE(decided.call.may_be_executed(0));
