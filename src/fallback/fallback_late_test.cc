@@ -59,6 +59,21 @@ TEST_F(FallbackLateTest, AreAwaitedForEachRequest) {
   EXPECT_EQ(left(), 27);
 }
 
+TEST_F(FallbackLateTest, SettleAndCountNoOtherRequests) {
+  wrap({}, "fixed_window 40/1h");
+  ask_late({{.cost = 5}});
+  inner_->lose_all();
+  EXPECT_TRUE(decide({.cost = 7}, kStart).allowed);
+  inner_->lose_nothing();
+  inner_->answer();
+  std::vector<DecisionCount> counts;
+  store_->add_counts(counts);
+  ASSERT_EQ(counts.size(), 1U);
+  EXPECT_EQ(counts[0].source, Source::kLocal) << "who has answered both callers";
+  EXPECT_EQ(charged_back(), 7);
+  EXPECT_EQ(counted_as_charged(), 12U);
+}
+
 // By the connection to a server of a cluster that had the key before.
 TEST_F(FallbackLateTest, MayBeOlderThanWhatTheStoreHasToldSince) {
   wrap({}, "fixed_window 40/1h");
