@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
-#include <functional>
-#include <iterator>
+#include <span>
 #include <type_traits>
+#include <utility>
 
 #include "core/block.h"
 
@@ -128,7 +128,7 @@ void PartState::write(const AnyPart& part, ByteWriter& writer) const {
 }
 
 void KeyState::clear() {
-  for (PartState& state : states_) state.clear();
+  for (PartState& state : std::span(states_).first(std::exchange(used_, 0))) state.clear();
   blocked_until_ = 0;
   changed_ = false;
   lifetime_ns_ = 0;
@@ -151,6 +151,7 @@ bool KeyState::read(std::string_view value, const MemcachedSpace& space) {
   if (!is_marked || reader.failed() || until < 0 || until > kLastEnd) return false;
   // Around states from which no limit of the space can go on there is no block either.
   if (kind != space.kind()) return true;
+  used_ = space.parts().size();
   bool valid = true;
   for (std::size_t i = 0; i < space.parts().size() && valid; ++i) {
     valid = states_[i].read(space.parts()[i], reader);
@@ -203,6 +204,7 @@ Decision KeyState::decide(const Request& request, Instant now) {
   const bool commits = decision.allowed && request.cost > 0 &&
                        (request.operation != Operation::kRefund || !is_gone());
   if (!commits) return decision;
+  used_ = limit.parts.size();
   for (std::size_t i = 0; i < limit.parts.size(); ++i) {
     states_[i].commit(limit.parts[i], request.operation,
                       call_of_part(call, request.uncounted_parts, i));

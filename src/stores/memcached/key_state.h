@@ -89,6 +89,7 @@ class KeyState {
   void committed(const LimitDefinition& limit, const PartDecisions& decisions, Instant now);
 
   std::array<PartState, kMaxParts> states_;
+  std::size_t used_ = 0;  // Those after so many are fresh, and need not be cleared.
   // When the block ends; 0 if there is none. A block that has ended counts as none.
   Instant blocked_until_ = 0;
   bool changed_ = false;
