@@ -1,5 +1,7 @@
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -37,6 +39,16 @@ inline int take_from_each(LimitedKeys& keys, const std::string& prefix, std::int
     admitted += keys.take(prefix + std::to_string(i), kStart, cost).allowed ? 1 : 0;
   }
   return admitted;
+}
+
+/// Numbers of two plans.
+inline constexpr const char* kOne = "token_bucket 1/1h";
+inline constexpr const char* kMany = "token_bucket 1000/1h burst=3000";
+
+/// Uses more keys than a small store has room for, so that others are forgotten.
+inline void crowd_out(MemoryStore& store, LimitedKeys& keys, std::int64_t cost = 1) {
+  for (std::uint64_t i = 0; i < 80'000; ++i) keys.take(key_name(i), kStart, cost);
+  EXPECT_GT(store.counters().evicted, 15'000U);
 }
 
 /// Takes until a new key finds no room. Returns the name of that key.

@@ -142,22 +142,19 @@ TEST(Snapshot, KeysOfALimitThatVariesAreJudgedByTheirNumbers) {
 // The keys that are not asked again are those of the limit as it is now.
 TEST(Snapshot, KeysOfALimitThatChangedMeanwhileAreJudgedByItsNewNumbers) {
   MemoryStore store(small_store());
-  LimitedKeys many(store, "token_bucket 1000/1h burst=3000", "api");
+  LimitedKeys many(store, kMany, "api");
   take_from_each(many, "own", 1'000);
   MemoryStore again(small_store());
   load(again, kStart, written(store, kStart));
-  LimitedKeys one(again, "token_bucket 1/1h", "api");
+  LimitedKeys one(again, kOne, "api");
   LimitedKeys others(again, "token_bucket 2/1d", "others");
-  for (std::uint64_t i = 0; again.counters().evicted < 30'000; ++i)
-    others.take(key_name(i), kStart);
+  crowd_out(again, others);
   EXPECT_EQ(take_from_each(one, "own"), 0);
   EXPECT_EQ(again.counters().without_room, 0U) << "keys were denied for lack of room";
 }
 
 // As if the store had never been away, which knows that the numbers vary.
 TEST(Snapshot, KeysOfOnePlanAreNotJudgedByTheNumbersOfAnother) {
-  constexpr const char* kOne = "token_bucket 1/1h";
-  constexpr const char* kMany = "token_bucket 1000/1h burst=3000";
   MemoryStore store(small_store());
   LimitedKeys one(store, kOne, "api");
   take_from_each(one, "own");
@@ -165,9 +162,7 @@ TEST(Snapshot, KeysOfOnePlanAreNotJudgedByTheNumbersOfAnother) {
   MemoryStore again(small_store());
   load(again, kStart, written(store, kStart));
   LimitedKeys many_again(again, kMany, "api");
-  for (std::uint64_t i = 0; again.counters().evicted < 30'000; ++i) {
-    many_again.take(key_name(i), kStart, 2'000);
-  }
+  crowd_out(again, many_again, 2'000);
   LimitedKeys one_again(again, kOne, "api");
   EXPECT_EQ(take_from_each(one_again, "own"), 0);
 }
