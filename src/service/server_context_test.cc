@@ -11,6 +11,7 @@
 
 #include "stores/memory/memory_store.h"
 #include "testing/ask_batch.h"
+#include "testing/on_threads.h"
 #include "testing/served_store.h"
 
 namespace sluice {
@@ -51,11 +52,7 @@ TEST_F(ServerContextTest, AddsTheThreadsUp) {
       seen = now;
     }
   });
-  std::vector<std::thread> threads;
-  for (std::size_t i = 0; i < context.threads(); ++i) {
-    threads.emplace_back([this, i] { take(i, "login", "bob", kEach); });
-  }
-  for (std::thread& thread : threads) thread.join();
+  on_threads(context.threads(), [&](std::size_t thread) { take(thread, "login", "bob", kEach); });
   done = true;
   reader.join();
   EXPECT_THAT(context.outcomes(),

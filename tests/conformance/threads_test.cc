@@ -1,12 +1,12 @@
 // Several threads at one instant get exactly as many admissions as one thread would.
 
 #include <atomic>
-#include <latch>
 #include <thread>
 
 #include "conformance/every_store.h"
 #include "conformance/scenario.h"
 #include "conformance/subject.h"
+#include "testing/on_threads.h"
 
 namespace sluice::conformance {
 namespace {
@@ -26,22 +26,16 @@ struct Rush {
 
 struct Hammer {
   std::int64_t tries = 0;
-  int threads = 2;
+  std::size_t threads = 2;
   /// Makes one attempt; returns how many requests were admitted.
-  std::function<std::int64_t(int thread)> attempt;
+  std::function<std::int64_t(std::size_t thread)> attempt;
 };
 
 std::int64_t admitted_by(const Hammer& hammer) {
   std::atomic<std::int64_t> admitted{0};
-  std::latch start(hammer.threads);
-  std::vector<std::thread> threads;
-  for (int thread = 0; thread < hammer.threads; ++thread) {
-    threads.emplace_back([&, thread] {
-      start.arrive_and_wait();
-      for (std::int64_t i = 0; i < hammer.tries; ++i) admitted += hammer.attempt(thread);
-    });
-  }
-  for (auto& thread : threads) thread.join();
+  on_threads(hammer.threads, [&](std::size_t thread) {
+    for (std::int64_t i = 0; i < hammer.tries; ++i) admitted += hammer.attempt(thread);
+  });
   return admitted;
 }
 
@@ -60,10 +54,10 @@ std::vector<model::ModelLimits> every_kind(const Rush& rush) {
 TEST_P(EveryStore, ThreadsOnOneKeyGetWhatOneWould) {
   const Rush rush(GetParam());
   for (const auto& limits : every_kind(rush)) {
-    for (const int threads : {2, 4}) {
+    for (const std::size_t threads : {2, 4}) {
       SCOPED_TRACE(expression(limits) + ", threads: " + std::to_string(threads));
       Subject subject(GetParam(), {.limits = {limits}, .events = {}});
-      const auto attempt = [&](int) { return subject.ask({.now = kNow}).allowed ? 1 : 0; };
+      const auto attempt = [&](std::size_t) { return subject.ask({.now = kNow}).allowed ? 1 : 0; };
       EXPECT_EQ(admitted_by({rush.tries, threads, attempt}), rush.limit);
       EXPECT_EQ(subject.ask({.cost = 0, .now = kNow}).remaining, 0);
     }
@@ -78,7 +72,7 @@ TEST_P(EveryStore, ThreadsInBatchesGetWhatOneWould) {
                     {.limits = {limits, {limit_of(Kind::kTokenBucket, rush)}}, .events = {}});
     const std::vector<Event> batch{
         {.now = kNow}, {.limit = 1, .key = 1, .now = kNow}, {.key = 1, .now = kNow}, {.now = kNow}};
-    const auto attempt = [&](int) {
+    const auto attempt = [&](std::size_t) {
       std::int64_t admitted = 0;
       for (const auto& decision : subject.ask_batch(batch)) admitted += decision.allowed ? 1 : 0;
       return admitted;
@@ -99,7 +93,7 @@ TEST_P(EveryStore, ThreadsWithListsInBothOrdersGetWhatOneWould) {
       EXPECT_THROW(subject.ask_all(forwards), std::invalid_argument);
       continue;
     }
-    const auto attempt = [&](int thread) {
+    const auto attempt = [&](std::size_t thread) {
       return subject.ask_all(thread % 2 == 0 ? forwards : backwards).allowed ? 1 : 0;
     };
     EXPECT_EQ(admitted_by({rush.tries, 4, attempt}), rush.limit);
@@ -122,7 +116,7 @@ TEST_P(EveryStore, ThreadsWithListsAndSinglesNeverOverdraw) {
       EXPECT_THROW(subject.ask_all(both), std::invalid_argument);
       continue;
     }
-    const auto attempt = [&](int thread) {
+    const auto attempt = [&](std::size_t thread) {
       const bool list = thread % 2 == 0;
       const Decision decision = list ? subject.ask_all(both) : subject.ask(both[0]);
       (list ? pairs : singles) += decision.allowed ? 1 : 0;
@@ -139,7 +133,7 @@ TEST_P(EveryStore, ThreadsThatTakeAndRefundLeaveTheKeyFresh) {
   for (const auto& limits : every_kind(rush)) {
     SCOPED_TRACE(expression(limits));
     Subject subject(GetParam(), {.limits = {limits}, .events = {}});
-    const auto attempt = [&](int) {
+    const auto attempt = [&](std::size_t) {
       const bool allowed = subject.ask({.now = kNow}).allowed;
       if (allowed) subject.ask({.operation = Operation::kRefund, .now = kNow});
       return allowed ? 1 : 0;
@@ -158,7 +152,7 @@ TEST_P(EveryStore, ThreadsNeverHoldMorePermitsThanTheLimit) {
   std::atomic<std::int64_t> held{0};
   std::atomic<std::int64_t> lost{0};
   std::atomic<bool> too_many{false};
-  const auto attempt = [&](int thread) {
+  const auto attempt = [&](std::size_t thread) {
     const PermitId permit = ++last_permit;
     if (!subject.ask({.permit = permit, .now = kNow}).allowed) return 0;
     if (++held > kPermits) too_many = true;
@@ -183,9 +177,10 @@ TEST_P(EveryStore, ThreadsThatTakeWhatRemainsLeaveNothing) {
   for (const auto& limits : every_kind(rush)) {
     SCOPED_TRACE(expression(limits));
     Subject subject(GetParam(), {.limits = {limits}, .events = {}});
-    const auto attempt = [&](int thread) {
-      const Decision decision =
-          subject.ask({.operation = Operation::kTakeUpTo, .cost = 3 + 4 * thread, .now = kNow});
+    const auto attempt = [&](std::size_t thread) {
+      const Decision decision = subject.ask({.operation = Operation::kTakeUpTo,
+                                             .cost = static_cast<std::int64_t>(3 + 4 * thread),
+                                             .now = kNow});
       EXPECT_EQ(decision.allowed, decision.taken > 0);
       return decision.taken;
     };

@@ -1,16 +1,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <limits>
 #include <stdexcept>
 #include <string>
-#include <thread>
 #include <utility>
-#include <vector>
 
 #include "limiters.h"
 #include "testing/error_of.h"
+#include "testing/on_threads.h"
 
 namespace sluice {
 namespace {
@@ -148,15 +148,11 @@ TEST(Library, ALimiterKeepsItsStore) {
 
 TEST(Library, ThreadsNeverAdmitMoreThanTheLimit) {
   Limiter limiter = make_limiter("sliding_log 1000/1w");
-  std::vector<int> admitted(4, 0);
-  std::vector<std::thread> threads;
-  for (int& count : admitted) {
-    threads.emplace_back([&limiter, &count] {
-      for (int i = 0; i < 500; ++i) count += limiter.check("a").allowed ? 1 : 0;
-    });
-  }
-  for (auto& thread : threads) thread.join();
-  EXPECT_EQ(admitted[0] + admitted[1] + admitted[2] + admitted[3], 1000);
+  std::atomic<int> admitted = 0;
+  on_threads(4, [&](std::size_t) {
+    for (int i = 0; i < 500; ++i) admitted += limiter.check("a").allowed ? 1 : 0;
+  });
+  EXPECT_EQ(admitted, 1000);
 }
 
 TEST(Library, SaysWhyAStoreCannotBeOpened) {

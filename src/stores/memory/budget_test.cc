@@ -4,8 +4,9 @@
 
 #include <cstdint>
 #include <cstring>
-#include <thread>
 #include <vector>
+
+#include "testing/on_threads.h"
 
 namespace sluice::memory {
 namespace {
@@ -57,17 +58,13 @@ TEST(Budget, CountsWholePagesOfLargeBlocksOfLines) {
 
 TEST(Budget, IsEmptyAfterThreadsFreeEverything) {
   Budget budget(std::size_t{1} << 19);
-  std::vector<std::thread> threads;
-  for (int thread = 0; thread < 4; ++thread) {
-    threads.emplace_back([&] {
-      Blocks blocks(budget);
-      for (int round = 0; round < 5; ++round) {
-        blocks.fill();
-        blocks.release();
-      }
-    });
-  }
-  for (auto& thread : threads) thread.join();
+  on_threads(4, [&](std::size_t) {
+    Blocks blocks(budget);
+    for (int round = 0; round < 5; ++round) {
+      blocks.fill();
+      blocks.release();
+    }
+  });
   EXPECT_EQ(budget.used_bytes(), 0U);
 }
 

@@ -5,32 +5,19 @@
 
 #include <array>
 #include <atomic>
-#include <functional>
-#include <latch>
 #include <random>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "testing/memory_keys.h"
+#include "testing/on_threads.h"
 #include "testing/snapshots.h"
 
 namespace sluice::memory {
 namespace {
 
 constexpr std::size_t kThreads = 4;
-
-void on_threads(const std::function<void(std::size_t thread)>& work) {
-  std::latch start(kThreads);
-  std::vector<std::thread> threads;
-  for (std::size_t thread = 0; thread < kThreads; ++thread) {
-    threads.emplace_back([&, thread] {
-      start.arrive_and_wait();
-      work(thread);
-    });
-  }
-  for (auto& thread : threads) thread.join();
-}
 
 // Every thread uses every key, in a different order and in batches; meanwhile the table grows, and
 // forgets no key.
@@ -46,7 +33,7 @@ TEST(Threads, AdmitExactlyTheLimitWhileTheTableGrows) {
     std::vector<std::string> names;
     for (std::uint64_t i = 0; i < kKeys; ++i) names.push_back(key_name(i));
     std::vector<std::atomic<int>> admitted(kKeys);
-    on_threads([&](std::size_t thread) {
+    on_threads(kThreads, [&](std::size_t thread) {
       constexpr std::array<std::size_t, kThreads> kStrides{1, 7, 11, 1999};
       std::vector<Request> requests(kBatch);
       std::vector<Decision> decisions(kBatch);
@@ -71,7 +58,7 @@ TEST(Threads, BlockAndTakeWhatRemainsOfOneKey) {
   for (const auto* limit : {"token_bucket 4000/1h", "sliding_log 4000/1h & fixed_window 4000/1d"}) {
     LimitedKeys keys(store, limit);
     std::atomic<std::int64_t> taken{0};
-    on_threads([&](std::size_t thread) {
+    on_threads(kThreads, [&](std::size_t thread) {
       for (int i = 0; i < 1000; ++i) {
         if (thread == 0) {
           keys.block("a", kStart + i, 1);
@@ -98,7 +85,7 @@ TEST(Threads, EvictNoKeyThatDenies) {
   for (int i = 0; i < 2; ++i) ASSERT_TRUE(bucket.take("spent", kStart).allowed);
   std::atomic<std::size_t> most{0};
   std::atomic<int> wrong{0};
-  on_threads([&](std::size_t thread) {
+  on_threads(kThreads, [&](std::size_t thread) {
     std::mt19937_64 random(thread);
     for (int i = 0; i < 2000; ++i) {
       const std::string name = key_name(random() % 30'000);
@@ -129,7 +116,7 @@ TEST(Threads, OpenOneSpaceForOneName) {
     const std::string name = "n" + std::to_string(round);
     std::array<std::shared_ptr<Space>, kThreads> opened;
     std::atomic<int> admitted{0};
-    on_threads([&](std::size_t thread) {
+    on_threads(kThreads, [&](std::size_t thread) {
       LimitedKeys keys(store, "token_bucket 3/1h", name);
       opened[thread] = keys.space();
       admitted += keys.take("a", kStart).allowed ? 1 : 0;
@@ -145,7 +132,7 @@ TEST(Threads, OpenAndForgetSpaces) {
   MemoryStore store({.max_bytes = MemoryStore::kLeastBytes, .table = {}});
   const LimitedKeys held(store, varying("token_bucket 1/1s"));
   std::atomic<int> wrong{0};
-  on_threads([&](std::size_t thread) {
+  on_threads(kThreads, [&](std::size_t thread) {
     for (std::uint64_t i = 0; i < 3000; ++i) {
       const Instant now = store.now();
       const std::string name = "n" + std::to_string(i % 50) + "." + std::to_string(thread % 2);
@@ -170,7 +157,7 @@ TEST(Threads, SnapshotsAreWrittenWhileOthersDecide) {
   constexpr std::uint64_t kKeys = 500;
   for (std::uint64_t i = 0; i < kKeys; ++i) lasting.take(key_name(i), kStart);
   std::atomic<std::size_t> deciding{kThreads - 1};
-  on_threads([&](std::size_t thread) {
+  on_threads(kThreads, [&](std::size_t thread) {
     if (thread > 0) {
       std::mt19937 random(static_cast<unsigned>(thread));
       for (int i = 0; i < 300; ++i) {
@@ -211,7 +198,7 @@ TEST(Threads, SnapshotsOfALargeKeyAreWholeWhileItChanges) {
   Instant now = kStart;
   for (int i = 0; i < 18'000; ++i) logs.take("large", ++now);
   std::atomic<bool> is_over = false;
-  on_threads([&](std::size_t thread) {
+  on_threads(kThreads, [&](std::size_t thread) {
     if (thread > 0) {
       for (Instant at = now; !is_over; ++at) {
         const std::int64_t cost = at % 5'000 == 0 ? 0 : 1;
