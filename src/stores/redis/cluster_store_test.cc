@@ -11,7 +11,6 @@
 
 #include "servers/await.h"
 #include "servers/redis_cluster.h"
-#include "servers/resp_client.h"
 #include "testing/error_of.h"
 #include "testing/redis_limited.h"
 
@@ -180,34 +179,6 @@ TEST(RedisStoreOnACluster, TakesBackANodeThatHasASlotAgain) {
   limited.check("k", 0);
   EXPECT_EQ(script_calls(importer.node()), 2);
   EXPECT_EQ(calls(importer.node(), "client|setname"), 1) << "by the same connection";
-}
-
-TEST(RedisStoreOnACluster, NamesToEachCallerWhatItsOwnNodeSays) {
-  servers::RedisCluster cluster({.config = {"busy-reply-threshold 5"}});
-  Limited limited(options_for_node(cluster.node(0), 300ms), "fixed_window 5/24h");
-  std::vector<std::string> keys;
-  for (std::size_t i = 0; i < cluster.size(); ++i) {
-    keys.push_back(key_of(cluster, i));
-    servers::await("its node to be known",
-                   [&] { return Crowd(limited, {keys[i]}).admitted() == 1; });
-  }
-  std::vector<servers::RespClient> clients;  // Their scripts keep the nodes busy.
-  std::vector<std::future<Answer>> pending;
-  for (std::size_t i = 0; i < cluster.size(); ++i) {
-    RedisServer& node = cluster.node(i);
-    clients.emplace_back(node.port());
-    clients.back().send(servers::encode_command({"EVAL", "while true do end", "0"}));
-    servers::await("BUSY", [&] { return node.command({"PING"}).starts_with("-BUSY"); });
-  }
-  for (const std::string& key : keys) pending.push_back(limited.submit(key));
-  for (std::size_t i = 0; i < cluster.size(); ++i) {
-    const std::string port = std::to_string(cluster.node(i).port());
-    EXPECT_THAT(pending[i].get().error, testing::HasSubstr(":" + port + ": BUSY "));
-  }
-  for (std::size_t i = 0; i < cluster.size(); ++i) {
-    EXPECT_EQ(cluster.node(i).command({"SCRIPT", "KILL"}), "OK");
-    EXPECT_TRUE(clients[i].read().is_error());
-  }
 }
 
 // One call for each node, whatever the order of what is asked, and whichever node the URL names.
