@@ -408,9 +408,15 @@ TEST_F(FallbackOperationsTest, ADenialStandsAsLongAsTheStoreSaid) {
   EXPECT_FALSE(decide(Ask{}).allowed);
   decide({.key = "some left", .cost = 8});
   EXPECT_FALSE(decide({.key = "some left", .cost = 5}).allowed);
+  decide({.key = "given back", .cost = 10});
+  EXPECT_FALSE(decide({.key = "given back", .cost = 5}).allowed);
+  const Instant later = *inner_->clock;
+  decide_elsewhere({.key = "given back", .cost = 2, .operation = Operation::kRefund}, later);
+  decide({.key = "given back", .cost = 0});
   inner_->lose_all();
   EXPECT_GT(decide(Ask{}).retry_after, std::chrono::hours(23));
   EXPECT_TRUE(decide({.key = "some left", .cost = 2}).allowed);
+  EXPECT_TRUE(decide({.key = "given back", .cost = 2}).allowed);
 }
 
 TEST_F(FallbackOperationsTest, ADenialOfALargeCostOrAnImpatientCallerIsNoBlock) {

@@ -239,11 +239,13 @@ TEST_F(FallbackToldTest, ABlockThatAnotherProcessEndedIsOver) {
   decide_elsewhere({.operation = Operation::kReset}, kStart);
   EXPECT_EQ(decide(Ask{}, kStart).remaining, 9);
   decide(block, kStart);
+  EXPECT_FALSE(decide(Ask{}, kStart).allowed);
   inner_->lose_all();
-  EXPECT_EQ(admitted(kStart), 0) << "what was told before this block does not end it";
+  EXPECT_EQ(admitted(kStart + kHourNs), 0) << "what was told before this block does not end it";
   inner_->lose_nothing();
   decide_elsewhere({.operation = Operation::kReset}, kStart);
   EXPECT_EQ(decide({.cost = 10}, kStart).remaining, 0) << "which was admitted";
+  EXPECT_FALSE(decide(Ask{}, kStart).allowed);
   inner_->lose_all();
   EXPECT_EQ(admitted(kStart + kHourNs), 10);
 }

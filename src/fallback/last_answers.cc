@@ -68,8 +68,8 @@ void LastAnswers::ToldEntry::tell(const AnyPart& part, const Decision& decision,
   const bool may_be_more = decision.remaining == 0 && !is_bucket(part) && told.reset_at > at;
   if (may_be_more) next.used = std::max(next.used, told.used);
   told = next;
+  is_open = shows_open || (is_new && is_open);
   is_new = true;
-  is_open = shows_open;
 }
 
 // REQUIRES: until != 0; the request takes units.
@@ -140,12 +140,14 @@ void LastAnswers::record(const KeyName& name, const Request& request, const Deci
         .cost = cost_denied(request),
         .patience_ns = patience_denied(request),
         .numbers = numbers_hash(*request.limit),
-        .binding = told.binding};
+        .binding = told.binding,
+        .had_nothing = told.remaining == 0};
     entry->may_be_denied = true;
   } else if (sent && told.allowed && !may_be_old) {
     Denial* const denial = denial_of(name, *entry);
-    if (denial != nullptr && denial->until != 0 && denial->is_over(request, told)) {
-      denial->until = 0;
+    if (denial != nullptr && denial->until != 0) {
+      if (denial->is_over(request, told)) denial->until = 0;
+      if (told.remaining > 0) denial->had_nothing = false;
     }
   }
   const std::size_t parts = request.limit->parts.size();
@@ -239,10 +241,9 @@ LastAnswers::News LastAnswers::take_new(const KeyName& name, const LimitDefiniti
   const std::size_t number = number_of(name);
   const std::size_t parts = limit.parts.size();
   const std::lock_guard lock(shards_[number].lock);
-  const ToldEntry* const whole = told_.find(number, tag_of(name));
-  if (whole != nullptr && !whole->is_open) {
+  if (const ToldEntry* const whole = told_.find(number, tag_of(name))) {
     const Denial* const denial = denial_of(name, *whole);
-    if (denial != nullptr && denial->numbers == numbers_hash(limit)) {
+    if (denial != nullptr && denial->had_nothing && denial->numbers == numbers_hash(limit)) {
       news.denied = {denial->cost, denial->patience_ns, denial->until};
     }
   }

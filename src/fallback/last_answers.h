@@ -97,7 +97,7 @@ class LastAnswers {
   void note_block(const KeyName& name, Instant now);
 
   struct NewlyTold : Told {
-    bool is_open = false;  ///< Something remained or was admitted: the key was not blocked.
+    bool is_open = false;  ///< Something remained or was admitted since: it was not blocked.
   };
   /// What the store denied, and until when; 0: nothing.
   struct Denied {
@@ -141,6 +141,7 @@ class LastAnswers {
     /// A hash of the expression of the limit that denied.
     std::uint32_t numbers;
     std::uint8_t binding;
+    bool had_nothing;  ///< Nothing has remained since.
 
     bool covers(const Request& request) const;
     // Whether the store may allow now what it denied. REQUIRES: until != 0; `answer` allows.
