@@ -129,8 +129,8 @@ inline constexpr std::chrono::milliseconds kMostDenialAge{100};
 /// and was then asked again.
 AcquireOutcome ask_now(AcquireRequest& request, TimerQueue::TimePoint now);
 
-/// The same for units without waiting: `then` is called once, within this call or on the store's
-/// worker thread. It holds shares of the bindings.
+/// The same without waiting, and without reclaim(): `then` is called once, within this call or on
+/// the store's worker thread. It holds shares of the bindings.
 void ask_async(const AcquireRequest& request, TimerQueue::TimePoint now,
                std::function<void(const AcquireOutcome&)> then);
 
