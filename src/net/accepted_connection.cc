@@ -156,6 +156,8 @@ void AcceptedConnection::on_written(const error_code& error, std::size_t bytes) 
     std::string().swap(sending_);
     sent_ = 0;
     output_deadline_ = SteadyTimer::time_point::max();
+    send_output();  // So that a write is under way as long as it is held.
+    if (!socket_.is_open()) return;
   }
   if (held_ && pending_bytes() <= max_pending_bytes() / 2) {
     held_ = false;
@@ -306,8 +308,8 @@ void AcceptedConnection::end_steps(ConnectionGroup& group) {
   group.in_step.clear();
 }
 
-/// Gives the output to the socket, unless a write is under way: the step that follows the write
-/// does so. What the socket does not take now, write() sends later.
+/// Gives the output to the socket, unless a write is under way: on_written() does so then. What the
+/// socket does not take now, write() sends later.
 void AcceptedConnection::send_output() {
   if (tls_ && !tls_->seal(output_)) return close();
   std::string& next = to_send();
