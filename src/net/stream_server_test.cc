@@ -498,6 +498,18 @@ TEST_F(LaterHandlerTest, GoesOnWhenThePeerReadsAgain) {
   EXPECT_EQ(client.read(5), "here\n");
 }
 
+// A Unix socket holds some 200 KB: of the first reply, less waits than the bound, and the second is
+// taken at once when the first has gone.
+TEST_F(StreamServerTest, GoesOnWhenTheSocketTakesWhatWaits) {
+  const Address path{Address::Family::kUnix, temporary_path("held.sock"), 0};
+  listen({{path, line_handlers(), ""}}, {.limits = {.max_pending_bytes = 160'000}});
+  server_->start();
+  Client client(path);
+  ASSERT_TRUE(client.send("big 300000\nbig 0\nbig 100000\nbig 0\nlast\n"));
+  EXPECT_EQ(client.read(400'000).size(), 400'000U);
+  EXPECT_EQ(client.line(), "last\n");
+}
+
 TEST_F(LaterHandlerTest, DoesNotCloseAPeerThatOnlyWaitsForItsAnswer) {
   serve({.limits = {.stuck_timeout = milliseconds(1'000)}});
   Client client(address());
