@@ -64,7 +64,7 @@ struct PipelineOptions {
   /// After this long, RequestPipeline::why_not() calls the server silent.
   std::chrono::milliseconds patience{250};
   /// The pauses before attempts: see Backoff. There is none if a connection has ended by itself
-  /// that was up for most_pause, or was the first.
+  /// that was up for most_pause, or before which nothing has failed.
   std::chrono::milliseconds least_pause{10};
   std::chrono::milliseconds most_pause{250};
   /// The pipeline closes the connection if a reply is longer.
