@@ -70,11 +70,10 @@ class SLUICE_EXPORT KeyedLimiter {
   /// that are held stay. reset() ends the block. Callers of this process that wait in acquire() or
   /// acquire_all() for the key are denied at once, and units that they had reserved are returned.
   /// (The retry_after of those in a queue is `duration`, or that of their last denial if it is
-  /// longer; for one in acquire_all() that joins its queue at this moment it may be 5 ms.) Callers
-  /// that come to acquire(), or to their queue, later are denied at once if the limit is a bucket,
-  /// and wait for the end of the block otherwise: see docs/limits.md. The result is that of a
-  /// peek() afterwards. A memory store without room for the key denies, and does not record the
-  /// block: Decision::source is kFull.
+  /// longer.) Callers that come to acquire(), or to their queue, later are denied at once if the
+  /// limit is a bucket, and wait for the end of the block otherwise: see docs/limits.md. The result
+  /// is that of a peek() afterwards. A memory store without room for the key denies, and does not
+  /// record the block: Decision::source is kFull.
   Decision block(std::string_view key, std::chrono::nanoseconds duration);
 
   /// Forgets the key's state and block: the key becomes fresh, as if never seen. Callers of this

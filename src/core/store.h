@@ -132,10 +132,10 @@ class Store {
   /// completion.
   virtual void submit(std::unique_ptr<Batch> batch);
 
-  /// As submit(), but returns when the completion has run and the batch is destroyed. The
-  /// completion may run on any thread that calls this store, so it takes no lock that such a thread
-  /// may hold; the calling thread may work for other callers meanwhile. May throw std::logic_error
-  /// if a completion calls it.
+  /// As submit(), but returns when the completion has run and is destroyed, with the shares that
+  /// the batch held. The completion may run on any thread that calls this store, so it takes no
+  /// lock that such a thread may hold; the calling thread may work for other callers meanwhile. May
+  /// throw std::logic_error if a completion calls it.
   virtual void submit_and_wait(std::unique_ptr<Batch> batch);
 
   /// Whether submit() may return before the completion is called. Always the same for one store.

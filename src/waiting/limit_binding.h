@@ -43,9 +43,9 @@ class LimitBinding {
 
   static constexpr std::size_t kMostLimits = 10'000;
 
-  /// `queues_of` is WaitQueues::of. Throws StoreError where the store cannot keep the limit's keys,
-  /// InvalidLimit where the limit is of the other kind, std::invalid_argument where there is no
-  /// store.
+  /// `queues_of` is WaitQueues::of: a parameter, since wait_queues.h includes this file. Throws
+  /// StoreError where the store cannot keep the limit's keys, InvalidLimit where the limit is of
+  /// the other kind, std::invalid_argument where there is no store.
   LimitBinding(std::shared_ptr<Store> store, Limit limit, Kind kind,
                std::shared_ptr<WaitQueues> (*queues_of)(Space&));
 
