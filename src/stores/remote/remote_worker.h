@@ -28,8 +28,8 @@ class Router {
  public:
   virtual ~Router() = default;
 
-  /// Takes a request, which the router keeps until it calls RemoteWorker::complete() or fail() with
-  /// it, or until abandon() is called with it.
+  /// Takes a request, which the router keeps until it calls RemoteWorker::complete(), fail() or
+  /// refuse() with it, or until abandon() is called with it.
   virtual void route(PendingRequest& request) = 0;
 
   /// Called after route() was called for all requests that arrived together: send them.
@@ -43,9 +43,8 @@ class Router {
     return std::nullopt;
   }
   /// The request's deadline has passed: the router forgets it, as abandon() does, unless a reply
-  /// that tells of its key is under way. Then it sets is_late, and keeps the request until it calls
-  /// complete() or fail(), or until abandon() is called. Returns one sentence that says why there
-  /// is no answer: RemoteWorker::late_error().
+  /// that tells of its key is under way. Then it sets is_late, and keeps the request as route()
+  /// says. Returns one sentence that says why there is no answer: RemoteWorker::late_error().
   virtual std::string expire(PendingRequest& request) = 0;
   /// The router forgets the request, and notes whether it may have been executed. Its keys, its
   /// spaces and its decision may be destroyed after this call.
