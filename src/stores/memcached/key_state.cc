@@ -4,7 +4,6 @@
 #include <cassert>
 #include <cstring>
 #include <span>
-#include <type_traits>
 #include <utility>
 
 #include "core/block.h"

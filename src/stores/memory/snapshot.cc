@@ -1,7 +1,6 @@
 #include "stores/memory/snapshot.h"
 
 #include <algorithm>
-#include <array>
 #include <cassert>
 #include <limits>
 #include <mutex>
