@@ -383,12 +383,16 @@ TEST_F(FallbackOperationsTest, ABlockByAnotherProcessStandsForEachCost) {
     std::vector<Ask> denied;
     std::string limit = "fixed_window 10/10ms";
     std::int64_t share = 1;
+    Ask again = {};
   };
+  const Ask waits{.patience_ns = 3 * kHourNs};
   for (const Row& row : {Row{{{.cost = 1}, {.cost = 5}}}, Row{{{.cost = 5}}},
                          Row{{{.cost = 5}}, "fixed_window 10/10ms", 4},
                          Row{{{.cost = 3, .operation = Operation::kTakeUpTo}}},
                          Row{{{.patience_ns = 0}}, "leaky_bucket 10/10ms queue=9"},
-                         Row{{Ask{}}, "fixed_window 10/10ms & token_bucket 10/10ms"}}) {
+                         Row{{Ask{}}, "fixed_window 10/10ms & token_bucket 10/10ms"},
+                         Row{{Ask{}}, "token_bucket 1/2h borrow=yes"},
+                         Row{{waits}, "token_bucket 1/2h", 1, waits}}) {
     SCOPED_TRACE(row.limit);
     inner_ = std::make_shared<ScriptedStore>();
     wrap({.local_share = row.share, .deny_cache = std::chrono::seconds(0)}, row.limit);
@@ -396,7 +400,7 @@ TEST_F(FallbackOperationsTest, ABlockByAnotherProcessStandsForEachCost) {
     for (const Ask& ask : row.denied) EXPECT_FALSE(decide(ask).allowed);
     inner_->lose_all();
     let_pass(20 * kMillisecondNs);
-    EXPECT_GT(decide(Ask{}).retry_after, std::chrono::minutes(59));
+    EXPECT_GT(decide(row.again).retry_after, std::chrono::minutes(59));
   }
 }
 

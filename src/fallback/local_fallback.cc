@@ -116,8 +116,8 @@ void LocalFallback::set_told(const KeyHash& key, const Request& request,
   store_.table().decide_at(place, block, now, blocked);
 }
 
-// Whether the states of all parts would admit, just before the wait is over, what was denied: all
-// of the limit, where that is less.
+// Whether the states of all parts would admit, just before the wait is over, what was denied: of a
+// cost above a part's limit, all of that limit.
 bool LocalFallback::admits_just_before(const memory::Place& place, const Request& request,
                                        const LastAnswers::Denied& denied) {
   Request again = request;
@@ -125,10 +125,10 @@ bool LocalFallback::admits_just_before(const memory::Place& place, const Request
   const std::int64_t cost = scaled_cost(again);
   const std::vector<AnyPart>& parts = request.limit->parts;
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    const Decision peek = store_.table().peek_part(place, parts[i], i, denied.until - 1);
-    if (peek.remaining < std::min(cost, peek.limit)) return false;
-    const bool may_be_impatient = delays(parts[i]) && denied.patience_ns != kDefaultPatience;
-    if (may_be_impatient && peek.reset_after.count() > denied.patience_ns) return false;
+    const Call call{.now = denied.until - 1,
+                    .cost = std::min(cost, numbers_of(parts[i]).quota),
+                    .patience_ns = denied.patience_ns};
+    if (!store_.table().peek_part(place, parts[i], i, call).allowed) return false;
   }
   return true;
 }
@@ -164,7 +164,7 @@ memory::Used LocalFallback::used(const AnyPart& part, const LastAnswers::Told& t
 // that nothing remains.
 std::int64_t LocalFallback::counting(const memory::Place& place, const AnyPart& part,
                                      std::size_t index, Instant now) {
-  const Decision peek = store_.table().peek_part(place, part, index, now);
+  const Decision peek = store_.table().peek_part(place, part, index, {.now = now, .cost = 0});
   if (!is_bucket(part)) return peek.limit - peek.remaining;
   return units_in_bucket(numbers_of(part), peek.reset_after.count());
 }
@@ -175,7 +175,8 @@ std::chrono::nanoseconds LocalFallback::reset_after(const KeyHash& key, const Re
   const std::vector<AnyPart>& parts = request.limit->parts;
   std::chrono::nanoseconds longest{0};
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    longest = std::max(longest, store_.table().peek_part(place, parts[i], i, now).reset_after);
+    const Decision peek = store_.table().peek_part(place, parts[i], i, {.now = now, .cost = 0});
+    longest = std::max(longest, peek.reset_after);
   }
   return longest;
 }

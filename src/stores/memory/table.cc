@@ -269,9 +269,9 @@ void Table::unblock(Place place) {
   if (Cell* const cell = place.shard->find(place.tag)) end_block(records, *cell, kLastEnd);
 }
 
-Decision Table::peek_part(Place place, const AnyPart& part, std::size_t index, Instant now) const {
+Decision Table::peek_part(Place place, const AnyPart& part, std::size_t index,
+                          const Call& call) const {
   const std::lock_guard lock(place.shard->lock);
-  const Call call{.now = now, .cost = 0};
   return judge(part, part_of(key_cell(place), index), Operation::kTake, call).decision;
 }
 

@@ -115,8 +115,9 @@ class Table {
   void set_used(Place place, const Request& request, std::span<const Used> parts);
   /// Ends the block of a key, if it has one.
   void unblock(Place place);
-  /// A peek at one part of a key by these numbers, as if the key were not blocked.
-  Decision peek_part(Place place, const AnyPart& part, std::size_t index, Instant now) const;
+  /// What one part of a key would answer to this take by these numbers, as if the key were not
+  /// blocked. Nothing is taken.
+  Decision peek_part(Place place, const AnyPart& part, std::size_t index, const Call& call) const;
 
   /// Charges all members or none, and returns one decision. Needs the locks of all places.
   /// REQUIRES: no two members have the same place.
