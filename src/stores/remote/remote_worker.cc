@@ -308,9 +308,10 @@ void RemoteWorker::step() {
 void RemoteWorker::expire_late() {
   const bool is_late_here = Clock::now() > under_way_.front().deadline + StoreMonitor::kLate;
   // Replies that have arrived count, even if this thread reads them late: the store was in time.
+  // The time is that before the last look: this thread may lose the processor after it.
   int events = 0;
-  while (events < kMostArrived && context_.asio()->poll_one() != 0) ++events;
-  const Clock::time_point now = Clock::now();
+  Clock::time_point now = Clock::now();
+  for (; events < kMostArrived && context_.asio()->poll_one() != 0; ++events) now = Clock::now();
   if (events < kMostArrived) monitor_.on_all_read(now);
   while (!under_way_.empty() && under_way_.front().deadline <= now) {
     expire(under_way_.front(), now, is_late_here);
