@@ -132,10 +132,11 @@ SLUICE_EXPORT std::vector<DecisionCount> decision_counts(const Store& store);
 struct StoreEvent {
   /// What has happened.
   enum class Kind : std::uint8_t {
-    kUp,       ///< The store is connected, for the first time or again.
+    kUp,       ///< The store is connected, for the first time or after a loss that was reported.
     kDown,     ///< A server cannot be reached or used, or is of another kind than the URL says.
                ///< Reported again while the store is lost for each further reason: 16 at once,
-               ///< then one in a minute, at most 1,000.
+               ///< then one in a minute, at most 1,000. Of losses that follow each other without
+               ///< a quiet minute, 16 are reported, then one in a minute.
     kLate,     ///< Eight successive replies came after the deadline. Reported once, and again only
                ///< after eight successive replies were in time, if no such series began in the
                ///< minute before.

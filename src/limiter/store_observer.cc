@@ -14,6 +14,7 @@ constexpr std::chrono::minutes kQuiet{1};
 // Of one loss, or of refusals until a quiet minute: those told at once, and those told at all.
 constexpr std::size_t kReasonsAtOnce = 16;
 constexpr std::size_t kMostReasons = 1'000;
+constexpr std::size_t kLossesAtOnce = 16;
 
 std::string in_milliseconds(std::chrono::nanoseconds time) {
   return format_duration(std::chrono::ceil<std::chrono::milliseconds>(time).count() *
@@ -42,16 +43,17 @@ std::vector<StoreEvent> StoreEvents::since_last(const StoreHealth& health, TimeP
         {.kind = kind, .message = "the store " + store_ + " " + what, .health = health});
   };
   const bool was_lost = health.times_lost != last_.times_lost;
-  if (was_lost && last_.state == State::kDown) {
+  if (was_lost && last_.state == State::kDown && loss_is_told_) {
     tell(Kind::kUp, "is back");
   }
-  if (was_lost) losses_ = {};
-  if ((was_lost || health.state == State::kDown) && is_new(losses_, health.reason, now)) {
+  if ((was_lost || health.state == State::kDown) && may_tell_loss(was_lost, now) &&
+      is_new(reasons_of_loss_, health.reason, now)) {
     tell(Kind::kDown, "is lost: " + health.reason);
   }
   if (health.state == State::kUp && (was_lost || last_.state != State::kUp)) {
     const bool was_down = health.times_lost != 0;
-    tell(Kind::kUp, was_down ? "is back" : "is connected");
+    if (!was_down) tell(Kind::kUp, "is connected");
+    if (was_down && loss_is_told_) tell(Kind::kUp, "is back");
   }
   if (health.times_late != last_.times_late && begins(Kind::kLate, now)) {
     tell(Kind::kLate, "answers later than the deadline of " +
@@ -86,6 +88,20 @@ bool StoreEvents::is_new(Reasons& reasons, const std::string& reason, TimePoint 
   told.push_back(reason);
   if (told.size() >= kReasonsAtOnce) reasons.quiet_until = now + kQuiet;
   return true;
+}
+
+bool StoreEvents::may_tell_loss(bool is_new, TimePoint now) {
+  if (is_new) {
+    if (begins(StoreEvent::Kind::kDown, now)) losses_told_ = 0;
+    reasons_of_loss_ = {};
+    loss_is_told_ = false;
+  }
+  if (!loss_is_told_ && (losses_told_ < kLossesAtOnce || now >= told_loss_at_ + kQuiet)) {
+    ++losses_told_;
+    told_loss_at_ = now;
+    loss_is_told_ = true;
+  }
+  return loss_is_told_;
 }
 
 bool StoreEvents::begins(StoreEvent::Kind kind, TimePoint now) {

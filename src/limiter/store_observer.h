@@ -35,11 +35,17 @@ class StoreEvents final {
   /// Whether to report a condition that holds now: not if it was reported before and has not paused
   /// since for long enough.
   bool begins(StoreEvent::Kind kind, TimePoint now);
+  /// Whether to tell a loss that is new, or goes on: after the first few, one in a minute, so that
+  /// a store that comes and goes fills no log.
+  bool may_tell_loss(bool is_new, TimePoint now);
 
   const std::string store_;
   StoreHealth last_;
   std::map<StoreEvent::Kind, TimePoint> quiet_until_;  // Until then it is not reported again.
-  Reasons losses_;
+  std::size_t losses_told_ = 0;                        // Since a minute without a loss.
+  TimePoint told_loss_at_ = TimePoint::min();
+  bool loss_is_told_ = false;  // The last one. Only then is it told that the store is back.
+  Reasons reasons_of_loss_;
   Reasons refusals_;
 };
 

@@ -97,6 +97,30 @@ TEST_F(StoreEventsTest, AReturnThatIsOverIsToldWithItsEnd) {
                                       "the store redis://h is lost: h is away again"));
 }
 
+TEST_F(StoreEventsTest, AStoreThatComesAndGoesIsToldOnceInAMinuteAfterAWhile) {
+  connect();
+  const auto expect_loss = [&](std::size_t told) {
+    go_down("why");
+    EXPECT_THAT(messages(), SizeIs(told));
+    now_ += 1s;
+    go_up();
+    EXPECT_THAT(messages(), SizeIs(told));
+  };
+  for (int i = 0; i < 16; ++i) expect_loss(1);
+  for (int i = 0; i < 50; ++i) expect_loss(0);
+  now_ += 10s;
+  expect_loss(1);
+  go_down("why");
+  EXPECT_THAT(messages(), IsEmpty());
+  now_ += 1min;
+  EXPECT_THAT(messages(), ElementsAre("the store redis://h is lost: why"));
+  go_up();
+  EXPECT_THAT(messages(), ElementsAre("the store redis://h is back"));
+  now_ += 1min;
+  for (int i = 0; i < 16; ++i) expect_loss(1);
+  expect_loss(0);
+}
+
 TEST_F(StoreEventsTest, EachReasonOfALossIsToldOnce) {
   connect();
   go_down("h refuses");
