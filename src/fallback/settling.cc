@@ -1,9 +1,6 @@
-#include <algorithm>
 #include <boost/container/small_vector.hpp>
 #include <cstddef>
-#include <cstdint>
 #include <mutex>
-#include <optional>
 #include <span>
 #include <utility>
 #include <vector>

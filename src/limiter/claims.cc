@@ -1,5 +1,4 @@
 #include <boost/container/static_vector.hpp>
-#include <cstdint>
 #include <optional>
 #include <stdexcept>
 #include <string>

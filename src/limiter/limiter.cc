@@ -1,6 +1,5 @@
 #include "sluice/limiter.h"
 
-#include <algorithm>
 #include <boost/container/small_vector.hpp>
 #include <cassert>
 #include <cstdint>
