@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <semaphore>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "stores/redis/part_codec.h"
 #include "stores/redis/redis_space.h"
 #include "stores/redis/resp.h"
+#include "stores/redis/script_call.h"
 #include "testing/fake_server.h"
 #include "testing/late_answers.h"
 #include "testing/redis_limited.h"
@@ -422,6 +424,48 @@ TEST(RedisStore, ARequestThatIsRefusedLateIsNotSentAgain) {
   const auto next = it.limited.submit("other");
   const std::vector<std::string> call = read_command(it.peer);
   EXPECT_EQ(call.at(2) + " " + call.at(3), "1 sluice:test:{other}");
+}
+
+// This process has had no time to read the reply, which has arrived.
+TEST(RedisStore, AServerWhoseReplyIsUnreadIsNotSilent) {
+  Connected it([](const FakeServer& server) {
+    RedisOptions options = options_of(server);
+    options.deadline = 100ms;
+    return options;
+  });
+  const auto first = it.limited.submit("first");
+  const std::vector<std::string> call = read_command(it.peer);
+  // The completion of a request that is never sent blocks the worker thread.
+  const std::string too_long(ScriptCall::kMaxBytes, 'k');
+  const Request asked = it.limited.request(too_long);
+  auto batch = std::make_unique<Batch>(std::span(&asked, 1));
+  std::binary_semaphore has_begun{0};
+  std::binary_semaphore may_end{0};
+  batch->completion = [&](const Batch&) {
+    has_begun.release();
+    may_end.acquire();
+  };
+  it.limited.store().submit(std::move(batch));
+  has_begun.acquire();
+  it.peer.send(admission_of(call, kHourNs));
+  const auto next = it.limited.submit("next");
+  servers::await("two deadlines", [end = std::chrono::steady_clock::now() + 200ms] {
+    return std::chrono::steady_clock::now() > end;
+  });
+  may_end.release();
+  EXPECT_EQ(read_command(it.peer).at(3), "sluice:test:{next}");
+}
+
+TEST(RedisStoreHealth, AConnectionThatIsRenewedAtOnceIsNoLoss) {
+  Asked asked(options_of);
+  asked.peer.send(admission_of(read_command(asked.peer), kHourNs));
+  EXPECT_EQ(asked.pending.get().error, "");
+  asked.peer.close();
+  auto next = asked.limited.submit("k");
+  Peer again = accept_store(asked.server);
+  again.send(admission_of(read_command(again), kHourNs));
+  EXPECT_EQ(next.get().error, "");
+  EXPECT_EQ(health_of(asked.limited).times_lost, 0U);
 }
 
 // Also if the refusal comes after the deadline.
