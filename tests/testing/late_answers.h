@@ -2,6 +2,8 @@
 
 #include <chrono>
 #include <cstddef>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "core/batch.h"
@@ -29,10 +31,12 @@ class LateAnswers final : public Batch::OuterStore {
     }
     batch.completion(batch);
     batch.outer.stage = Batch::Stage::kLate;
-    batch.keep_only({});
+    batch.keep_only({std::move(kept)});
     return !late_.empty();
   }
 
+  /// What the requests refer to: it is destroyed once they have been answered.
+  std::shared_ptr<const void> kept;
   std::vector<std::size_t> replied;  // Which decisions it was told as they were made.
   std::vector<Decision> all;
   std::vector<Decision> parts;

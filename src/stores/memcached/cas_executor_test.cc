@@ -5,6 +5,7 @@
 
 #include <gmock/gmock.h>
 
+#include <array>
 #include <atomic>
 #include <deque>
 #include <future>
@@ -339,6 +340,29 @@ TEST_F(ImpatientCasExecutorTest, ALateReadIsFollowedByItsWrite) {
     EXPECT_EQ(lost.source, Source::kUnavailable);
     EXPECT_EQ(lost.taken, 0);
   }
+}
+
+// The first of a round is destroyed, with its limit and its space, before the second is answered.
+TEST_F(ImpatientCasExecutorTest, LateRequestsMayHaveTheLastSharesOfTheirLimits) {
+  struct Own {
+    Limit limit{"fixed_window 5/1h", "login"};
+    MemcachedSpace space{"sluice", limit.definition()};
+  };
+  std::array<LateAnswers, 2> wanted;
+  for (LateAnswers& one : wanted) {
+    const auto own = std::make_shared<Own>();
+    Request late = request("k", 2);
+    late.limit = &own->limit.definition();
+    late.space = &own->space;
+    one.kept = own;
+    ask_late({late}, one, [&] {
+      if (call_ == nullptr) send_next();
+    });
+  }
+  answer(value(1, 7));
+  exchange(done(8));
+  EXPECT_EQ(wanted[0].all.at(0).remaining, 2);
+  EXPECT_EQ(wanted[1].all.at(0).remaining, 0);
 }
 
 // A write that was sent in time, and is answered after the caller: it is not made again.
