@@ -27,7 +27,6 @@ namespace {
 using boost::asio::ip::tcp;
 using testing::IsEmpty;
 using testing::Not;
-using testing::StartsWith;
 
 using LookUp = LookupResult (*)(const Endpoint&);
 
