@@ -274,6 +274,7 @@ TEST_F(CasExecutorTest, ATokenIsNotTakenToAnotherConnection) {
   EXPECT_EQ(exchange(kMiss), kRead);
   EXPECT_THAT(exchange("HD O0\r\nMN\r\n"), HasSubstr(" ME "));
   EXPECT_EQ(asked.decision.remaining, 4);
+  EXPECT_EQ(health().times_lost, 0U) << "it was renewed at once";
 }
 
 // Callers go when their time is up; their keys wait for a connection that is not there yet.
