@@ -435,6 +435,16 @@ TEST_F(FallbackOperationsTest, ADenialOfALargeCostOrAnImpatientCallerIsNoBlock) 
   }
 }
 
+// Nothing remains, but less is owed than when it was denied.
+TEST_F(FallbackOperationsTest, ADenialEndsWhenTheKeyIsFreshAsTheStoreHasSaidSince) {
+  wrap({}, "token_bucket 1/1h");
+  charge(10);
+  EXPECT_GT(decide(Ask{}).retry_after, std::chrono::hours(9));
+  EXPECT_EQ(decide({.cost = 8, .operation = Operation::kRefund}).remaining, 0);
+  inner_->lose_all();
+  EXPECT_LE(decide(Ask{}).retry_after, std::chrono::hours(2));
+}
+
 TEST_F(FallbackOperationsTest, ADenialIsNoneUnderOtherNumbers) {
   wrap({}, "fixed_window 10/1000d");
   decide({.cost = 10});

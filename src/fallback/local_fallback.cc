@@ -97,8 +97,10 @@ void LocalFallback::set_told(const KeyHash& key, const Request& request,
   if (std::ranges::any_of(told.parts, [](const auto& part) { return part && part->is_open; })) {
     store_.table().unblock(place);
   }
+  Instant fresh_at = 0;  // By then nothing is denied any more, as far as it is told.
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const auto& part = told.parts[i];
+    fresh_at = std::max(fresh_at, part ? part->reset_at : kMaxInt64);
     if (!part) continue;
     // Also what counts beyond the limit: units that were charged.
     const std::int64_t counts = counting(place, without_limit(parts[i]), i, part->at);
@@ -106,7 +108,7 @@ void LocalFallback::set_told(const KeyHash& key, const Request& request,
   }
   store_.table().set_used(place, request, std::span(now_used).first(parts.size()));
   LastAnswers::Denied denied = told.denied;
-  denied.until = std::min(denied.until, now + kMaxDurationNs);
+  denied.until = std::min({denied.until, fresh_at, now + kMaxDurationNs});
   if (denied.until <= now || !admits_just_before(place, request, denied)) return;
   Request block = request;
   block.operation = Operation::kBlock;

@@ -49,8 +49,9 @@ class LocalFallback {
   /// many units remain as it said then, less those that this process has admitted and not charged
   /// to it yet (`pending`). If some remain, a block of the key is over. If none do, and the remote
   /// store denied what would be admitted here before the wait that it gave is over, the key is
-  /// blocked until then: as where another process has blocked it. Of the request, here and below,
-  /// only the limit and the space are used.
+  /// blocked until then (as where another process has blocked it), or until all parts are fresh, if
+  /// it has told that of a sooner time. Of the request, here and below, only the limit and the
+  /// space are used.
   void set_told(const KeyHash& key, const Request& request, const LastAnswers::News& told,
                 std::int64_t pending, Instant now);
 
