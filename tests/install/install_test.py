@@ -167,7 +167,7 @@ class Install(Elsewhere):
         library = os.path.join(self.library_folder, "libsluice.so")
         symbols = run("nm", "-DC", "--defined-only", library).splitlines()
         functions = [found[1] for line in symbols if (found := re.match(r"\w+ T (.*)", line))]
-        self.assertIn("sluice::Limiter::peek", "\n".join(functions))
+        self.assertIn("sluice::KeyedLimiter::peek", "\n".join(functions))
         headers = glob.glob(os.path.join(self.prefix, "include", "sluice", "*.h"))
         text = "".join(map(read_text, headers))
         for function in functions:
