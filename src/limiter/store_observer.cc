@@ -11,10 +11,9 @@ namespace {
 
 constexpr std::chrono::milliseconds kLookAgain{100};
 constexpr std::chrono::minutes kQuiet{1};
-// Of one loss, or of refusals until a quiet minute: those told at once, and those told at all.
-constexpr std::size_t kReasonsAtOnce = 16;
+constexpr std::size_t kToldAtOnce = 16;
+// Of one loss, or of refusals until a quiet minute.
 constexpr std::size_t kMostReasons = 1'000;
-constexpr std::size_t kLossesAtOnce = 16;
 
 std::string in_milliseconds(std::chrono::nanoseconds time) {
   return format_duration(std::chrono::ceil<std::chrono::milliseconds>(time).count() *
@@ -81,26 +80,28 @@ std::vector<StoreEvent> StoreEvents::since_last(const StoreHealth& health, TimeP
   return events;
 }
 
+bool StoreEvents::Pace::lets_pass(TimePoint now) {
+  if (passed_ >= kToldAtOnce && now < quiet_until_) return false;
+  ++passed_;
+  if (passed_ >= kToldAtOnce) quiet_until_ = now + kQuiet;
+  return true;
+}
+
 bool StoreEvents::is_new(Reasons& reasons, const std::string& reason, TimePoint now) {
   auto& told = reasons.told;
   if (told.size() == kMostReasons || std::ranges::find(told, reason) != told.end()) return false;
-  if (told.size() >= kReasonsAtOnce && now < reasons.quiet_until) return false;
+  if (!reasons.pace.lets_pass(now)) return false;
   told.push_back(reason);
-  if (told.size() >= kReasonsAtOnce) reasons.quiet_until = now + kQuiet;
   return true;
 }
 
 bool StoreEvents::may_tell_loss(bool is_new, TimePoint now) {
   if (is_new) {
-    if (begins(StoreEvent::Kind::kDown, now)) losses_told_ = 0;
+    if (begins(StoreEvent::Kind::kDown, now)) losses_ = {};
     reasons_of_loss_ = {};
     loss_is_told_ = false;
   }
-  if (!loss_is_told_ && (losses_told_ < kLossesAtOnce || now >= told_loss_at_ + kQuiet)) {
-    ++losses_told_;
-    told_loss_at_ = now;
-    loss_is_told_ = true;
-  }
+  loss_is_told_ = loss_is_told_ || losses_.lets_pass(now);
   return loss_is_told_;
 }
 

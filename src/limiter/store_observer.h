@@ -23,14 +23,24 @@ class StoreEvents final {
   std::vector<StoreEvent> since_last(const StoreHealth& health, TimePoint now);
 
  private:
+  /// Lets the first few pass at once, and then one in a minute.
+  class Pace {
+   public:
+    bool lets_pass(TimePoint now);
+
+   private:
+    std::size_t passed_ = 0;
+    TimePoint quiet_until_ = TimePoint::min();  // Once as many have passed as may at once.
+  };
+
   /// Why a condition holds, which may change while it goes on; each server of a store has a reason
   /// of its own.
   struct Reasons {
     std::vector<std::string> told;
-    TimePoint quiet_until = TimePoint::min();  // Once as many were told as may be at once.
+    Pace pace;
   };
 
-  /// Whether to tell the reason: each is told once; after the first few, one in a minute.
+  /// Whether to tell the reason now: each is told once, at the pace of `reasons`.
   static bool is_new(Reasons& reasons, const std::string& reason, TimePoint now);
   /// Whether to report a condition that holds now: not if it was reported before and has not paused
   /// since for long enough.
@@ -42,8 +52,7 @@ class StoreEvents final {
   const std::string store_;
   StoreHealth last_;
   std::map<StoreEvent::Kind, TimePoint> quiet_until_;  // Until then it is not reported again.
-  std::size_t losses_told_ = 0;                        // Since a minute without a loss.
-  TimePoint told_loss_at_ = TimePoint::min();
+  Pace losses_;                                        // Since a minute without a loss.
   bool loss_is_told_ = false;  // The last one. Only then is it told that the store is back.
   Reasons reasons_of_loss_;
   Reasons refusals_;
