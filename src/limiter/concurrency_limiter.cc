@@ -36,9 +36,9 @@ Decision behind_others(Decision peeked) {
   return peeked;
 }
 
-// The lease of the permit that was granted; null if none was.
-std::shared_ptr<Lease> lease_of(const LimiterCore& core, LeaseKeeper& leases, std::string key,
-                                const AcquireOutcome& outcome) {
+// Renews the permit from now on, if one was granted. Else there is no lease.
+std::shared_ptr<Lease> hold_granted(const LimiterCore& core, LeaseKeeper& leases, std::string key,
+                                    const AcquireOutcome& outcome) {
   const Decision& decision = outcome.decision;
   if (!decision.allowed) return nullptr;
   if (leases.is_shared() && decision.remaining == 0 && decision.source == Source::kStore) {
@@ -61,7 +61,7 @@ Permit ConcurrencyLimiter::try_acquire(std::string_view key) {
   const AcquireOutcome outcome = ask_now(request, now);
   if (outcome.error) std::rethrow_exception(outcome.error);
   return {outcome.decision,
-          lease_of(*core_, *leases_, std::move(request.claims.front().key), outcome)};
+          hold_granted(*core_, *leases_, std::move(request.claims.front().key), outcome)};
 }
 
 Permit ConcurrencyLimiter::acquire(std::string_view key, nanoseconds patience,
@@ -70,7 +70,7 @@ Permit ConcurrencyLimiter::acquire(std::string_view key, nanoseconds patience,
   if (patience == nanoseconds(0) && !stop.stop_requested()) return try_acquire(key);
   const AcquireOutcome outcome =
       WaitQueues::acquire_blocking(request_of(*core_, key, end_of(patience, *core_)), stop);
-  return {outcome.decision, lease_of(*core_, *leases_, std::string(key), outcome)};
+  return {outcome.decision, hold_granted(*core_, *leases_, std::string(key), outcome)};
 }
 
 void ConcurrencyLimiter::async_acquire(std::string_view key, nanoseconds patience,
@@ -92,7 +92,7 @@ void ConcurrencyLimiter::async_acquire(std::string_view key, nanoseconds patienc
   const auto give = [core = core_, leases = leases_, key = std::string(key),
                      callback = std::move(callback)](const AcquireOutcome& outcome) {
     if (outcome.error) return callback({}, outcome.error);
-    callback({outcome.decision, lease_of(*core, *leases, key, outcome)}, nullptr);
+    callback({outcome.decision, hold_granted(*core, *leases, key, outcome)}, nullptr);
   };
   WaitQueues::acquire(*std::move(request), stop, give);
 }
