@@ -44,8 +44,7 @@ class AllEvents {
 
  private:
   static std::size_t hash(const void* limit, std::string_view key) {
-    return (std::hash<std::string_view>()(key) ^ reinterpret_cast<std::uintptr_t>(limit)) *
-           0x9E3779B97F4A7C15U;
+    return std::hash<std::string_view>()(key) ^ reinterpret_cast<std::uintptr_t>(limit);
   }
 
   std::mutex mutex_;
